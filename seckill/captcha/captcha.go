@@ -1,5 +1,6 @@
-// Package captcha has the sums that people solve before they get a hidden address, or before a full door lets them in. It draws a
-// sum as a picture or spells it in words, and judges the answer. Redis keeps each answer for a minute, for one try.
+// Package captcha has the sums that people solve before they get a hidden address, or before a full door lets them in.
+// It draws a sum as a picture or spells it in words, and judges the answer. Redis keeps each answer for a minute, for
+// one try.
 //
 // A sum is of a session and a sale, or of a visitor's browser and a purpose, and is valid for nothing else.
 package captcha
@@ -49,7 +50,8 @@ func New(cfg Config, cache *goods.Cache, steps *trace.Trace, rush seckill.Shared
 func (c *Sums) On() bool { return c != nil && c.cfg.Kind != "off" }
 
 // Draw draws a sum for a session and a sale, as a PNG. Its answer is kept for a minute, in place of any former one.
-// answer is "" unless Config.Answers is set for a load tool. Refusals: goods.ErrNoSale, goods.ErrEnded, seckill.ErrBusy.
+// answer is "" unless Config.Answers is set for a load tool. Refusals: goods.ErrNoSale, goods.ErrEnded,
+// seckill.ErrBusy.
 func (c *Sums) Draw(ctx context.Context, sale, user int64, token string) (png []byte, answer string, err error) {
 	began := time.Now()
 	drawn, answer, err := c.drawFor(ctx, sale, token, 0)
@@ -60,10 +62,12 @@ func (c *Sums) Draw(ctx context.Context, sale, user int64, token string) (png []
 	return drawCaptcha(drawn.text()), answer, nil
 }
 
-// Spell is Draw for a buyer who cannot see a picture: the sum spelled out, in Chinese or English, under the
-// same rules. A program reads words as easily as a person does. So the caller limits them more strictly than pictures, and
-// an answer that comes faster than a person can listen is judged only after that time.
-func (c *Sums) Spell(ctx context.Context, sale, user int64, token string, chinese bool) (words, answer string, err error) {
+// Spell is Draw for a buyer who cannot see a picture: the sum spelled out, in Chinese or English, under the same rules.
+// A program reads words as easily as a person does. So the caller limits them more strictly than pictures, and an
+// answer that comes faster than a person can listen is judged only after that time.
+func (c *Sums) Spell(
+	ctx context.Context, sale, user int64, token string, chinese bool,
+) (words, answer string, err error) {
 	began := time.Now()
 	drawn, answer, err := c.drawFor(ctx, sale, token, wordsPause)
 	if err != nil {
@@ -73,8 +77,8 @@ func (c *Sums) Spell(ctx context.Context, sale, user int64, token string, chines
 	return drawn.words(chinese), answer, nil
 }
 
-// Answer returns what a session answers to the sum of a sale, for Engine.Address; nil if the shop asks for no sums. The answer is
-// judged when the rush checks it. Refusals: ErrWrong, ErrStale, seckill.ErrBusy.
+// Answer returns what a session answers to the sum of a sale, for Engine.Address; nil if the shop asks for no sums. The
+// answer is judged when the rush checks it. Refusals: ErrWrong, ErrStale, seckill.ErrBusy.
 func (c *Sums) Answer(sale, user int64, token, answer string) seckill.Sum {
 	if !c.On() {
 		return nil
@@ -100,7 +104,9 @@ func (a answered) Check(ctx context.Context) error {
 }
 
 // drawFor is draw for a sale that has not ended.
-func (c *Sums) drawFor(ctx context.Context, id int64, token string, pause time.Duration) (drawn sum, answer string, err error) {
+func (c *Sums) drawFor(
+	ctx context.Context, id int64, token string, pause time.Duration,
+) (drawn sum, answer string, err error) {
 	sale, _, err := c.cache.Sale(ctx, id)
 	if err != nil {
 		return sum{}, "", err
@@ -111,8 +117,8 @@ func (c *Sums) drawFor(ctx context.Context, id int64, token string, pause time.D
 	return c.draw(ctx, gate.SumOfSale(id, token), pause)
 }
 
-// draw returns a new sum and keeps its answer. With a pause it also keeps the time before which no answer is judged. answer is
-// "" unless Config.Answers is set.
+// draw returns a new sum and keeps its answer. With a pause it also keeps the time before which no answer is judged.
+// answer is "" unless Config.Answers is set.
 func (c *Sums) draw(ctx context.Context, of gate.SumOf, pause time.Duration) (drawn sum, answer string, err error) {
 	var seed [32]byte
 	rand.Read(seed[:]) // never fails

@@ -24,15 +24,20 @@ const (
 	captchaShapes = 9  // drawings of each glyph
 )
 
-// captchaPalettes have the paper and the shades of one ink. A picture has one ink for glyphs and noise, so that no colour
-// tells them apart. They are filled up with paper to more than 16 colours: then the encoder takes the rows as they are,
-// and a picture takes 0.6 times as long. With four colours it would ask for each pixel, to pack four into a byte, and save 0.8 kB.
+// captchaPalettes have the paper and the shades of one ink. A picture has one ink for glyphs and noise, so that no
+// colour tells them apart. They are filled up with paper to more than 16 colours: then the encoder takes the rows as
+// they are, and a picture takes 0.6 times as long. With four colours it would ask for each pixel, to pack four into a
+// byte, and save 0.8 kB.
 var captchaPalettes = func() (palettes [3]color.Palette) {
 	paper := color.RGBA{0xf7, 0xf5, 0xef, 0xff}
-	for i, ink := range [len(palettes)]color.RGBA{{0x1d, 0x2b, 0x53, 0xff}, {0x6b, 0x1d, 0x3a, 0xff}, {0x14, 0x50, 0x3c, 0xff}} {
+	for i, ink := range [len(palettes)]color.RGBA{{0x1d, 0x2b, 0x53, 0xff}, {0x6b, 0x1d, 0x3a, 0xff},
+		{0x14, 0x50, 0x3c, 0xff}} {
 		for shade := range captchaShades + 1 {
-			mix := func(a, b uint8) uint8 { return uint8((int(a)*(captchaShades-shade) + int(b)*shade) / captchaShades) }
-			palettes[i] = append(palettes[i], color.RGBA{mix(paper.R, ink.R), mix(paper.G, ink.G), mix(paper.B, ink.B), 0xff})
+			mix := func(a, b uint8) uint8 {
+				return uint8((int(a)*(captchaShades-shade) + int(b)*shade) / captchaShades)
+			}
+			palettes[i] = append(palettes[i], color.RGBA{mix(paper.R, ink.R), mix(paper.G, ink.G),
+				mix(paper.B, ink.B), 0xff})
 		}
 		for len(palettes[i]) <= 16 {
 			palettes[i] = append(palettes[i], paper)
@@ -41,15 +46,17 @@ var captchaPalettes = func() (palettes [3]color.Palette) {
 	return palettes
 }()
 
-// drawCaptcha returns a PNG of the text, 320 by 120: digits, + and -, each in a random shape, on a bent line, under noise. It
-// takes about 0.2 ms. Its random numbers come from the runtime's generator, which is safe for concurrent use.
+// drawCaptcha returns a PNG of the text, 320 by 120: digits, + and -, each in a random shape, on a bent line, under
+// noise. It takes about 0.2 ms. Its random numbers come from the runtime's generator, which is safe for concurrent use.
 func drawCaptcha(text string) []byte {
-	img := image.NewPaletted(image.Rect(0, 0, captchaWidth, captchaHeight), captchaPalettes[rand.IntN(len(captchaPalettes))])
+	img := image.NewPaletted(image.Rect(0, 0, captchaWidth, captchaHeight),
+		captchaPalettes[rand.IntN(len(captchaPalettes))])
 	captchaText(img, text)
 	captchaNoise(img)
 	var out bytes.Buffer
 	if err := captchaEncoder.Encode(&out, img); err != nil {
-		panic("captcha: a paletted image didn't encode: " + err.Error()) // cannot happen: a write to a buffer never fails
+		// cannot happen: a write to a buffer never fails
+		panic("captcha: a paletted image didn't encode: " + err.Error())
 	}
 	return out.Bytes()
 }
@@ -64,12 +71,14 @@ func captchaText(img *image.Paletted, text string) {
 			x += 8
 			continue
 		}
-		captchaStamp(img, &g.shapes[rand.IntN(captchaShapes)], x-(captchaCell-g.advance)/2, 20+rand.IntN(captchaHeight-captchaCell-39), &down, &right)
+		captchaStamp(img, &g.shapes[rand.IntN(captchaShapes)], x-(captchaCell-g.advance)/2,
+			20+rand.IntN(captchaHeight-captchaCell-39), &down, &right)
 		x += g.advance + rand.IntN(5) - 2
 	}
 }
 
-// captchaNoise draws dots and lines in the ink of the glyphs, and a line in the colour of the paper, which cuts strokes.
+// captchaNoise draws dots and lines in the ink of the glyphs, and a line in the colour of the paper, which cuts
+// strokes.
 func captchaNoise(img *image.Paletted) {
 	for range 40 {
 		at, shade := rand.IntN(len(img.Pix)-4*captchaWidth), uint8(1+rand.IntN(captchaShades))
@@ -104,7 +113,9 @@ func captchaWave(leastSwing, mostSwing, leastLength, mostLength float64) (height
 }
 
 // captchaStamp draws a glyph over the picture.
-func captchaStamp(img *image.Paletted, shape *[captchaCell * captchaCell]uint8, left, top int, down, right *[captchaWidth]int) {
+func captchaStamp(
+	img *image.Paletted, shape *[captchaCell * captchaCell]uint8, left, top int, down, right *[captchaWidth]int,
+) {
 	for y := range captchaCell {
 		from := left + right[top+y]
 		for x, shade := range shape[y*captchaCell : (y+1)*captchaCell] {
@@ -154,8 +165,8 @@ func newCaptchaGlyphs() *[256]*captchaGlyph {
 	return &glyphs
 }
 
-// newCaptchaGlyph draws one glyph large. It then turns, stretches, slants and bends it at random, and scales it down. A sign
-// is turned and slanted less, so that a person still recognises a minus.
+// newCaptchaGlyph draws one glyph large. It then turns, stretches, slants and bends it at random, and scales it down. A
+// sign is turned and slanted less, so that a person still recognises a minus.
 func newCaptchaGlyph(face font.Face, c rune) *captchaGlyph {
 	const fine = captchaCell * captchaFine
 	large := image.NewAlpha(image.Rect(0, 0, fine, fine))
@@ -176,14 +187,16 @@ func newCaptchaGlyph(face font.Face, c rune) *captchaGlyph {
 		for y := range captchaCell {
 			for x := range captchaCell {
 				ink := 0
-				bend := 2.6 * captchaFine * math.Sin((float64(y-captchaCell/2)*cos-float64(x-captchaCell/2)*sin)*captchaFine/length+phase)
+				bend := 2.6 * captchaFine * math.Sin(
+					(float64(y-captchaCell/2)*cos-float64(x-captchaCell/2)*sin)*captchaFine/length+phase)
 				for s := range captchaFine * captchaFine {
 					fx := float64(x*captchaFine+s%captchaFine) - fine/2
 					fy := float64(y*captchaFine+s/captchaFine) - fine/2
 					fx, fy = (fx*cos+fy*sin)/wide, (fy*cos-fx*sin)/high
 					ink += int(large.AlphaAt(int(fx+slant*fy+bend)+fine/2, int(fy)+fine/2).A)
 				}
-				g.shapes[i][y*captchaCell+x] = uint8((ink*captchaShades + 0x7f*captchaFine*captchaFine) / (0xff * captchaFine * captchaFine))
+				g.shapes[i][y*captchaCell+x] = uint8(
+					(ink*captchaShades + 0x7f*captchaFine*captchaFine) / (0xff * captchaFine * captchaFine))
 			}
 		}
 	}

@@ -61,7 +61,8 @@ func (s sum) english() string {
 var (
 	chineseDigits = [...]string{"零", "一", "二", "三", "四", "五", "六", "七", "八", "九"}
 	chineseUnits  = [...]string{"万", "千", "百", "十", ""}
-	englishOnes   = [...]string{"", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve",
+	englishOnes   = [...]string{"", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten",
+		"eleven", "twelve",
 		"thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen"}
 	englishTens = [...]string{2: "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"}
 )
