@@ -39,7 +39,8 @@ const (
 
 var stepNames = [steps]string{"path", "buy"}
 
-var answerNames = [answers]string{"ok", "sold_out", "not_started", "ended", "paused", "wrong_captcha", "busy", "too_many", "bad_path", "not_logged_in", "other"}
+var answerNames = [answers]string{"ok", "sold_out", "not_started", "ended", "paused", "wrong_captcha", "busy",
+	"too_many", "bad_path", "not_logged_in", "other"}
 
 // Counts counts the answers of this process, each by two atomic additions. A nil Counts counts nothing.
 type Counts struct {
@@ -64,8 +65,8 @@ func (c *Counts) Request() {
 	}
 }
 
-// Answered counts an answer for the shop and for the sale. A sale has counts of its own from the first answer on that shows that
-// it exists: so the number of sales bounds them, whatever ids clients send.
+// Answered counts an answer for the shop and for the sale. A sale has counts of its own from the first answer on that
+// shows that it exists: so the number of sales bounds them, whatever ids clients send.
 func (c *Counts) Answered(sale int64, s Step, a Answer, took time.Duration) {
 	if c == nil {
 		return

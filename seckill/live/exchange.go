@@ -21,8 +21,8 @@ type exchanged struct {
 	counts bool   // this process is to read the next totals
 }
 
-// exchange writes this process's figures and reads those of the others. Every process judges by the clock of Redis, so a wrong
-// clock makes no process look dead.
+// exchange writes this process's figures and reads those of the others. Every process judges by the clock of Redis, so
+// a wrong clock makes no process look dead.
 func (m *Monitor) exchange(ctx context.Context, own figures) (x exchanged, err error) {
 	ctx, cancel := context.WithTimeout(ctx, m.exchangeLimit)
 	defer cancel()

@@ -41,8 +41,10 @@ type figures struct {
 // read returns the figures of this process, with counters for the shop and for the tracked sales.
 func (m *Monitor) read(tracked []sale) figures {
 	e, sales := m.Engine.Figures(), m.Trace.Sales()
-	f := figures{Name: m.name, Version: m.Version, Up: time.Since(m.began), Breaker: e.Breaker, Queued: e.Queued, Oldest: e.Oldest,
-		Counters: map[int64]map[string]int64{}, Buy: newHistogram(m.Counts.took), Redis: newHistogram(e.Reserve), Postgres: newHistogram(e.Settling)}
+	f := figures{Name: m.name, Version: m.Version, Up: time.Since(m.began), Breaker: e.Breaker, Queued: e.Queued,
+		Oldest:   e.Oldest,
+		Counters: map[int64]map[string]int64{}, Buy: newHistogram(m.Counts.took), Redis: newHistogram(e.Reserve),
+		Postgres: newHistogram(e.Settling)}
 	all := rushCounters(sales)
 	all[requests] = m.Counts.requests.Load()
 	m.Counts.shop.addTo(all)
@@ -54,7 +56,8 @@ func (m *Monitor) read(tracked []sale) figures {
 		}
 		f.Counters[s.ID] = c
 	}
-	samples := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}, {Name: "/sched/goroutines:goroutines"}}
+	samples := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"},
+		{Name: "/sched/goroutines:goroutines"}}
 	metrics.Read(samples)
 	f.Memory, f.Goroutines = samples[0].Value.Uint64()-samples[1].Value.Uint64(), samples[2].Value.Uint64()
 	return f

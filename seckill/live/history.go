@@ -21,7 +21,8 @@ const (
 )
 
 // pointNames are the names in JSON, in the same order.
-var pointNames = [pointSize]string{"requests", "refused", "tickets", "orders", "paid", "left", "oldest_ms", "buy_p99", "redis_p99", "postgres_p99"}
+var pointNames = [pointSize]string{"requests", "refused", "tickets", "orders", "paid", "left", "oldest_ms", "buy_p99",
+	"redis_p99", "postgres_p99"}
 
 type point [pointSize]float32
 

@@ -8,8 +8,8 @@ import "time"
 func figuresKey(process string) string { return "ms:{live}:figures:" + process }
 
 const (
-	// processesKey is a sorted set: the processes, sorted by when they last wrote. A process that stops takes itself out; one that
-	// is missing for forgetAfter is taken out by the others. It expires with the last of them.
+	// processesKey is a sorted set: the processes, sorted by when they last wrote. A process that stops takes itself
+	// out; one that is missing for forgetAfter is taken out by the others. It expires with the last of them.
 	processesKey = "ms:{live}:processes"
 
 	// countingKey is a string: one process at a time reads the totals from Postgres for all. It lives for countingLife.

@@ -1,11 +1,12 @@
 // Package live is the live view of the shop: what every process does, added up once a second, and its last day.
 //
-// Each process writes its figures to Redis once a second, and reads those of the others. So every process can show the whole
-// shop, and there is no leader. What is sold, paid and left is read from Postgres, by one process for all: Postgres alone knows
-// it. Rates, refusals and latencies are counted in the processes, and end with them.
+// Each process writes its figures to Redis once a second, and reads those of the others. So every process can show the
+// whole shop, and there is no leader. What is sold, paid and left is read from Postgres, by one process for all:
+// Postgres alone knows it. Rates, refusals and latencies are counted in the processes, and end with them.
 //
-// What is not known is never shown as zero. A process that is missing is named, and its last counts stay. While Redis is down a
-// process shows itself alone and says so; while Postgres is down the last units and orders stay, with their time.
+// What is not known is never shown as zero. A process that is missing is named, and its last counts stay. While Redis
+// is down a process shows itself alone and says so; while Postgres is down the last units and orders stay, with their
+// time.
 //
 // A purchase costs a few atomic additions more. Tickets and orders are counted once per batch.
 package live
@@ -76,8 +77,11 @@ type scope struct {
 func New(d Deps) *Monitor {
 	host, _ := os.Hostname() // without one the name is shorter
 	began := time.Now()
-	return &Monitor{Deps: d, name: newName(host, os.Getpid(), began), began: began, once: rate.Sometimes{Interval: time.Minute}, rounds: rounds.New(), exchangeLimit: exchangeLimit, countLimit: countLimit,
-		sums: sums{processes: map[string]*process{}}, paid: map[int64]float64{}, scopes: map[int64]*scope{}, next: make(chan struct{})}
+	return &Monitor{Deps: d, name: newName(host, os.Getpid(), began), began: began,
+		once: rate.Sometimes{Interval: time.Minute}, rounds: rounds.New(), exchangeLimit: exchangeLimit,
+		countLimit: countLimit,
+		sums:       sums{processes: map[string]*process{}}, paid: map[int64]float64{}, scopes: map[int64]*scope{},
+		next: make(chan struct{})}
 }
 
 // Run gathers once a second until ctx ends.
@@ -125,8 +129,8 @@ func (m *Monitor) warn(ctx context.Context, err error) {
 	}
 }
 
-// takeTotals keeps the newest totals, and how many payments a second came since the last count. A payment that was returned later
-// has come too.
+// takeTotals keeps the newest totals, and how many payments a second came since the last count. A payment that was
+// returned later has come too.
 func (m *Monitor) takeTotals(next totals) {
 	if since := next.Counted.Sub(m.totals.Counted).Seconds(); since > 0 && !m.totals.Counted.IsZero() {
 		m.paid = map[int64]float64{}

@@ -14,8 +14,8 @@ const (
 	maxProcesses = 256              // whose counters are remembered, even when they have ended
 )
 
-// sums adds up the figures of all processes. A count of a process that is gone stays in the totals. A process that starts again
-// has a new name and counts from 0, so no counter goes back.
+// sums adds up the figures of all processes. A count of a process that is gone stays in the totals. A process that
+// starts again has a new name and counts from 0, so no counter goes back.
 type sums struct {
 	processes map[string]*process
 	latencies []latencies // of the last seconds
@@ -33,8 +33,9 @@ type latencies struct {
 	buy, redis, postgres observed
 }
 
-// add takes the newest figures of a process. Rates are counts per second of the process's own monotonic clock, so neither a wrong
-// clock nor a late reading changes them. A process that is seen for the first time has no rates, unless it has just begun.
+// add takes the newest figures of a process. Rates are counts per second of the process's own monotonic clock, so
+// neither a wrong clock nor a late reading changes them. A process that is seen for the first time has no rates, unless
+// it has just begun.
 func (s *sums) add(now time.Time, f figures, l *latencies) {
 	p := s.processes[f.Name]
 	if p == nil {
@@ -73,7 +74,8 @@ func (s *sums) addAll(now time.Time, all []figures) {
 	s.latencies = append(s.latencies, l)
 	s.latencies = slices.DeleteFunc(s.latencies, func(l latencies) bool { return now.Sub(l.at) >= latencyOver })
 	if len(s.processes) > maxProcesses {
-		silent := slices.SortedFunc(maps.Keys(s.processes), func(a, b string) int { return s.processes[a].heard.Compare(s.processes[b].heard) })
+		silent := slices.SortedFunc(maps.Keys(s.processes),
+			func(a, b string) int { return s.processes[a].heard.Compare(s.processes[b].heard) })
 		for _, name := range silent[:len(silent)-maxProcesses] {
 			delete(s.processes, name)
 		}
@@ -136,7 +138,8 @@ func (s *sums) latencyOf(which func(latencies) observed) *latency {
 	return &latency{all.quantile(n, 0.5), all.quantile(n, 0.99), n}
 }
 
-// quantile returns the value in milliseconds below which the part q of n observations lies, between the bounds in proportion.
+// quantile returns the value in milliseconds below which the part q of n observations lies, between the bounds in
+// proportion.
 func (o observed) quantile(n, q float64) float64 {
 	below, seen := 0.0, 0.0
 	for _, bound := range slices.SortedFunc(maps.Keys(o), cmp.Compare[float64]) {

@@ -42,8 +42,9 @@ type totals struct {
 	Counted time.Time `json:"counted"` // when orders were counted
 }
 
-// count reads the sales that are open, open within a minute or ended within the hour. It counts their orders only as often as
-// countShare allows, because that reads an index entry per order; between, and when counting fails, the counts of before stand.
+// count reads the sales that are open, open within a minute or ended within the hour. It counts their orders only as
+// often as countShare allows, because that reads an index entry per order; between, and when counting fails, the counts
+// of before stand.
 func (m *Monitor) count(ctx context.Context, now time.Time, before totals) (totals, error) {
 	ctx, cancel := context.WithTimeout(ctx, m.countLimit)
 	defer cancel()

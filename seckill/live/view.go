@@ -39,11 +39,12 @@ type Peak struct {
 
 // common is the same for every scope.
 type common struct {
-	At       string              `json:"at"`
-	Redis    string              `json:"redis"`    // ok, or away: then rates are of this process alone
-	Postgres string              `json:"postgres"` // ok, or away: then units and orders are as old as units.age_ms
-	Breaker  string              `json:"breaker"`  // the worst of all processes
-	Latency  map[string]*latency `json:"latency"`  // of the last ten seconds, in the whole shop; null without an observation
+	At       string `json:"at"`
+	Redis    string `json:"redis"`    // ok, or away: then rates are of this process alone
+	Postgres string `json:"postgres"` // ok, or away: then units and orders are as old as units.age_ms
+	Breaker  string `json:"breaker"`  // the worst of all processes
+	// of the last ten seconds, in the whole shop; null without an observation
+	Latency map[string]*latency `json:"latency"`
 }
 
 // units are the truth of Postgres.
@@ -86,7 +87,8 @@ const fresh = 3 * time.Second
 // view makes the View of this second, and adds the second to every history. now is local, at is the clock of Redis.
 func (m *Monitor) view(now, at time.Time, redisHere bool) *View {
 	v := &View{scopes: map[int64]scopeView{}}
-	v.common = common{At: at.UTC().Format("2006-01-02T15:04:05.000Z"), Redis: "ok", Postgres: "ok", Breaker: m.worstBreaker(now),
+	v.common = common{At: at.UTC().Format("2006-01-02T15:04:05.000Z"), Redis: "ok", Postgres: "ok",
+		Breaker: m.worstBreaker(now),
 		Latency: map[string]*latency{
 			"buy":      m.sums.latencyOf(func(l latencies) observed { return l.buy }),
 			"redis":    m.sums.latencyOf(func(l latencies) observed { return l.redis }),
@@ -124,7 +126,8 @@ func (m *Monitor) track() {
 }
 
 func (m *Monitor) scopeView(id int64, s *scope, now, at time.Time, c common, whole bool) scopeView {
-	v := scopeView{Tracked: true, Rates: m.sums.rate(now, id), Totals: m.sums.total(id), OldestMS: m.sums.oldest(now).Milliseconds()}
+	v := scopeView{Tracked: true, Rates: m.sums.rate(now, id), Totals: m.sums.total(id),
+		OldestMS: m.sums.oldest(now).Milliseconds()}
 	t, known := m.totals.of(id)
 	if known {
 		v.Units = &units{Total: t.Total, Left: t.Left, Sold: t.Total - t.Left, Orders: t.Orders,
@@ -171,7 +174,8 @@ func clicks(rates map[string]float64) (all float64) {
 	return all
 }
 
-// newPoint returns the point of a second. What another process may have done meanwhile is not known unless whole is true.
+// newPoint returns the point of a second. What another process may have done meanwhile is not known unless whole is
+// true.
 func newPoint(v scopeView, c common, whole bool) (p point) {
 	for i := range p {
 		p[i] = float32(math.NaN())
@@ -179,7 +183,8 @@ func newPoint(v scopeView, c common, whole bool) (p point) {
 	if whole {
 		all := clicks(v.Rates)
 		p[rateRequests], p[rateRefused] = float32(all), float32(all-v.Rates["buy.ok"])
-		p[rateTickets], p[rateOrders], p[oldestMS] = float32(v.Rates[tickets]), float32(v.Rates[orders]), float32(v.OldestMS)
+		p[rateTickets], p[rateOrders], p[oldestMS] = float32(v.Rates[tickets]), float32(
+			v.Rates[orders]), float32(v.OldestMS)
 	}
 	if paid, known := v.Rates["paid"]; known {
 		p[ratePaid] = float32(paid)
@@ -205,7 +210,8 @@ func (p point) named() map[string]*float32 {
 	return named
 }
 
-// processes lists this process, the others that wrote within forgetAfter, and, while Redis is down, those that were heard before.
+// processes lists this process, the others that wrote within forgetAfter, and, while Redis is down, those that were
+// heard before.
 func (m *Monitor) processes(now, at time.Time, redisHere bool) (all []Process) {
 	names := map[string]bool{m.name: true}
 	for name := range m.wrote {
@@ -261,8 +267,8 @@ func (v *View) Event(sale int64, guest bool) ([]byte, error) {
 	return b, nil
 }
 
-// History returns what is kept of a sale, or with 0 of the whole shop. It is encoded once a second, for all who come: that takes
-// milliseconds, and a crowd comes at an opening.
+// History returns what is kept of a sale, or with 0 of the whole shop. It is encoded once a second, for all who come:
+// that takes milliseconds, and a crowd comes at an opening.
 func (m *Monitor) History(sale int64) ([]byte, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
