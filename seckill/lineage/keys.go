@@ -16,8 +16,8 @@ const (
 	// time at which each was last seen. One that was not seen for an hour leaves it when a process starts.
 	processesKey = "ms:{shop}:processes"
 
-	// aloneKey is a string: the process that deletes what is there of another incarnation. It expires aloneFor after the
-	// last keys that it has deleted.
+	// aloneKey is a string: the process that deletes what is there of another incarnation. It expires aloneFor after
+	// the last keys that it has deleted.
 	aloneKey = "ms:{shop}:alone"
 )
 

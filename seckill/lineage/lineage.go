@@ -40,11 +40,12 @@ const (
 	beatEvery = 200 * time.Millisecond
 	beatApart = beatEvery / 2 // of all processes together
 	beatLimit = time.Second
-	aliveFor  = 3 * time.Second  // a process that was not seen for so long has ended, with every call that it had sent to Redis
-	awaitFor  = 6 * time.Second  // how long a start waits for the processes of another incarnation to end
-	rowLimit  = 2 * time.Second  // to read the row on a new connection, as for the connection itself
-	startFor  = time.Minute      // for the whole comparison at a start, without the deletion
-	lookFor   = 30 * time.Second // for the comparison on a new connection
+	// a process that was not seen for so long has ended, with every call that it had sent to Redis
+	aliveFor = 3 * time.Second
+	awaitFor = 6 * time.Second  // how long a start waits for the processes of another incarnation to end
+	rowLimit = 2 * time.Second  // to read the row on a new connection, as for the connection itself
+	startFor = time.Minute      // for the whole comparison at a start, without the deletion
+	lookFor  = 30 * time.Second // for the comparison on a new connection
 )
 
 // Deps are the stores of the shop.
@@ -123,7 +124,8 @@ func Open(ctx context.Context, deps Deps) (*Lineage, error) {
 	l.seen.Store(&s)
 	for i, m := range all {
 		if m.Incarnation == row.Incarnation && m.Server != row.Server() {
-			deps.Say("Postgres is another server than before, or a restored copy; it has all that " + deps.Redis[i].Setting + " has seen")
+			deps.Say("Postgres is another server than before, or a restored copy; it has all that " +
+				deps.Redis[i].Setting + " has seen")
 			break
 		}
 	}
@@ -152,7 +154,9 @@ func Look(ctx context.Context, deps Deps) (*Lineage, error) {
 		}
 	}
 	if err == nil && why != "" {
-		err = fmt.Errorf("%s: Postgres has gone back, by a restore or a failover (%s): start the shop (miaosha serve), which takes that over; then run this command again", l.deps.Postgres, why)
+		err = fmt.Errorf(
+			"%s: Postgres has gone back, by a restore or a failover (%s): start the shop (miaosha serve), which takes that over; then run this command again",
+			l.deps.Postgres, why)
 	}
 	l.row = row
 	l.beat.Store(row.Beat)
@@ -192,8 +196,8 @@ func (l *Lineage) readRow(ctx context.Context, db querier) (row, error) {
 	return at, err
 }
 
-// gap says what Postgres lacks of what Redis has seen, or "". was is the server that this process has used, "" at a start: what it has
-// told Redis of that one is looked for, though another process may have marked the next one by now.
+// gap says what Postgres lacks of what Redis has seen, or "". was is the server that this process has used, "" at a
+// start: what it has told Redis of that one is looked for, though another process may have marked the next one by now.
 func (l *Lineage) gap(ctx context.Context, db querier, at row, all []marks, was string) (string, error) {
 	follows, other := false, false
 	for i, m := range all {
@@ -202,7 +206,8 @@ func (l *Lineage) gap(ctx context.Context, db querier, at row, all []marks, was 
 		case m.Incarnation == at.Incarnation:
 			follows = true
 			if m.Beat > at.Beat {
-				return fmt.Sprintf("it is at beat %d, and %s has seen beat %d", at.Beat, l.deps.Redis[i].Setting, m.Beat), nil
+				return fmt.Sprintf("it is at beat %d, and %s has seen beat %d", at.Beat,
+					l.deps.Redis[i].Setting, m.Beat), nil
 			}
 			if m.Server == at.Server() && (was == "" || was == at.Server()) {
 				continue
@@ -255,7 +260,8 @@ func (l *Lineage) adopt(ctx context.Context, r Redis) error {
 			if has, err := r.hasKeys(ctx); err != nil {
 				return err
 			} else if has {
-				l.deps.Say(fmt.Sprintf("%s has no marks of a shop yet: its keys are taken for those of this one", r.Setting))
+				l.deps.Say(fmt.Sprintf("%s has no marks of a shop yet: its keys are taken for those of this one",
+					r.Setting))
 			}
 		}
 		other, err := l.mark(ctx, r, "")
@@ -278,7 +284,9 @@ func (l *Lineage) replace(ctx context.Context, r Redis, me string) error {
 	if err != nil {
 		return err
 	}
-	l.deps.Say(fmt.Sprintf("  %s: %d keys of the former incarnation are deleted, with %d journal entries that are not settled any more", r.Setting, keys, entries))
+	l.deps.Say(fmt.Sprintf(
+		"  %s: %d keys of the former incarnation are deleted, with %d journal entries that are not settled any more",
+		r.Setting, keys, entries))
 	other, err := l.mark(ctx, r, m.Incarnation)
 	if err == nil && other != "" {
 		err = r.ofAnother(l.row, other)
@@ -303,7 +311,8 @@ func (l *Lineage) awaitOthers(ctx context.Context, r Redis) error {
 			return err
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("%s: process %s uses it with another copy of this shop's database, or one of before a restore: two databases can't share one Redis; stop that process, or give this one another Redis",
+			return fmt.Errorf(
+				"%s: process %s uses it with another copy of this shop's database, or one of before a restore: two databases can't share one Redis; stop that process, or give this one another Redis",
 				r.Setting, other)
 		}
 		if err := pause(ctx); err != nil {
@@ -355,7 +364,9 @@ func (l *Lineage) meet(ctx context.Context, db querier, at row, highest int64) e
 	l.mu.Unlock()
 	switch {
 	case at.Shop != was.Shop || at.Incarnation != was.Incarnation:
-		return l.stop(fmt.Errorf("%s: Postgres has another incarnation of the shop (%s, this process is of %s): a restore or a failover has come between", l.deps.Postgres, short(at.Incarnation), short(was.Incarnation)))
+		return l.stop(fmt.Errorf(
+			"%s: Postgres has another incarnation of the shop (%s, this process is of %s): a restore or a failover has come between",
+			l.deps.Postgres, short(at.Incarnation), short(was.Incarnation)))
 	case at.Beat < highest:
 		return l.goneBack(fmt.Sprintf("it is at beat %d, this process has seen beat %d", at.Beat, highest))
 	case at.Server() == was.Server() && at.Started == was.Started:
@@ -403,7 +414,8 @@ func (l *Lineage) compare(ctx context.Context, db querier) error {
 	l.row = at
 	l.mu.Unlock()
 	if moved {
-		l.deps.Log.Info("Postgres is another server now, or a restored copy; it has all that Redis has seen", "server", at.Server())
+		l.deps.Log.Info("Postgres is another server now, or a restored copy; it has all that Redis has seen",
+			"server", at.Server())
 	}
 	return nil
 }
@@ -460,7 +472,8 @@ func (l *Lineage) round(ctx context.Context) {
 		if l.ended.Err() != nil {
 			return
 		}
-		marking, cancel := context.WithTimeout(context.WithoutCancel(ctx), beatLimit) // even while Postgres does not reply
+		// even while Postgres does not reply
+		marking, cancel := context.WithTimeout(context.WithoutCancel(ctx), beatLimit)
 		other, fault := l.mark(marking, r, "")
 		cancel()
 		if err = errors.Join(err, fault); other != "" {

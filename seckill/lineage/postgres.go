@@ -46,7 +46,8 @@ func readRow(ctx context.Context, db querier) (row, error) {
 	}
 	r, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[row])
 	if err == nil && r.Timeline == "" { // it may be behind, which is not going back
-		return row{}, errors.New("a standby has answered, as a proxy lets it that spreads reads over servers: the address has to lead to the primary alone")
+		return row{}, errors.New(
+			"a standby has answered, as a proxy lets it that spreads reads over servers: the address has to lead to the primary alone")
 	}
 	return r, explain(err)
 }
@@ -57,9 +58,12 @@ func explain(err error) error {
 	case err == nil:
 		return nil
 	case errors.As(err, &pg) && pg.Code == "42501":
-		return fmt.Errorf("its role lacks a right that this version needs (%s): run the lines of deploy/README.md, With no more rights than it needs, again", pg.Message)
+		return fmt.Errorf(
+			"its role lacks a right that this version needs (%s): run the lines of deploy/README.md, With no more rights than it needs, again",
+			pg.Message)
 	case errors.Is(err, pgx.ErrNoRows):
-		return errors.New("the table shop is empty, as after a restore of chosen tables: insert into shop default values")
+		return errors.New(
+			"the table shop is empty, as after a restore of chosen tables: insert into shop default values")
 	}
 	return fmt.Errorf("read the shop's incarnation: %w", err)
 }
@@ -77,8 +81,10 @@ func (s *seen) numbers() []struct {
 	return []struct {
 		name string
 		n    *int64
-	}{{"beat", &s.Beat}, {"users", &s.Users}, {"role_changes", &s.RoleChanges}, {"admin_log", &s.AdminLog}, {"goods", &s.Goods},
-		{"sales", &s.Sales}, {"sale_plans", &s.SalePlans}, {"order_events", &s.OrderEvents}, {"gate_epoch", &s.GateEpoch}}
+	}{{"beat", &s.Beat}, {"users", &s.Users}, {"role_changes", &s.RoleChanges}, {"admin_log",
+		&s.AdminLog}, {"goods", &s.Goods},
+		{"sales", &s.Sales}, {"sale_plans", &s.SalePlans}, {"order_events", &s.OrderEvents},
+		{"gate_epoch", &s.GateEpoch}}
 }
 
 // highest are the columns of seen, beside the beat.

@@ -10,8 +10,8 @@ import (
 // Scripts are the sources of the scripts of this package.
 func Scripts() []string { return []string{markSource} }
 
-// Probe makes the calls of this package once, on keys of its own, which it deletes: what it cannot do must be known before Postgres
-// goes back. It returns the first error.
+// Probe makes the calls of this package once, on keys of its own, which it deletes: what it cannot do must be known
+// before Postgres goes back. It returns the first error.
 func Probe(ctx context.Context, rdb redis.UniversalClient) error {
 	id := uuid.NewString()
 	marks, processes, alone := probeKey(id, "marks"), probeKey(id, "processes"), probeKey(id, "alone")
@@ -19,7 +19,8 @@ func Probe(ctx context.Context, rdb redis.UniversalClient) error {
 	for _, call := range []func() error{
 		func() error { return rdb.Time(ctx).Err() },
 		func() error {
-			return markScript.Run(ctx, rdb, []string{marks, processes}, "probe", "shop", "incarnation", "server", "", "users", 1).Err()
+			return markScript.Run(ctx, rdb, []string{marks, processes}, "probe", "shop", "incarnation", "server", "",
+				"users", 1).Err()
 		},
 		func() error { return rdb.HMGet(ctx, marks, "shop").Err() },
 		func() error { return rdb.HScan(ctx, marks, 0, "", 1).Err() },

@@ -78,7 +78,8 @@ func (r Redis) mark(ctx context.Context, process string, at row, former string, 
 	return other, nil
 }
 
-func (r Redis) leave(ctx context.Context, process string) { r.Client.ZRem(ctx, processesKey, process) } // or it runs out
+// or it runs out
+func (r Redis) leave(ctx context.Context, process string) { r.Client.ZRem(ctx, processesKey, process) }
 
 // otherProcess returns the name of a process that lives and uses this Redis with another incarnation or database than
 // self.
@@ -88,7 +89,8 @@ func (r Redis) otherProcess(ctx context.Context, self string) (string, error) {
 		return "", r.fault("read the time", err)
 	}
 	ours := strings.Join(strings.SplitN(self, " ", 3)[:2], " ") + " "
-	processes, err := r.Client.ZRangeByScoreWithScores(ctx, processesKey, &redis.ZRangeBy{Min: "-inf", Max: "+inf"}).Result()
+	processes, err := r.Client.ZRangeByScoreWithScores(ctx, processesKey,
+		&redis.ZRangeBy{Min: "-inf", Max: "+inf"}).Result()
 	if err != nil {
 		return "", r.fault("read the processes", err)
 	}
@@ -105,7 +107,8 @@ func (r Redis) otherProcess(ctx context.Context, self string) (string, error) {
 }
 
 func (r Redis) ofAnotherShop(ours, theirs string) error {
-	return fmt.Errorf("%s: this Redis is in use by another shop (%s; the database is of shop %s): give each shop another Redis, or another database number of it. If the other shop is gone, or this database was made new on purpose, delete its keys: redis-cli -u URL --scan --pattern '%s' | xargs redis-cli -u URL unlink",
+	return fmt.Errorf(
+		"%s: this Redis is in use by another shop (%s; the database is of shop %s): give each shop another Redis, or another database number of it. If the other shop is gone, or this database was made new on purpose, delete its keys: redis-cli -u URL --scan --pattern '%s' | xargs redis-cli -u URL unlink",
 		r.Setting, short(theirs), short(ours), pattern)
 }
 
@@ -115,7 +118,9 @@ func (r Redis) ofAnother(at row, other string) error {
 	if shop != at.Shop {
 		return r.ofAnotherShop(at.Shop, shop)
 	}
-	return fmt.Errorf("%s is in use by another incarnation of the shop (%s, this process is of %s): a restore or a failover has come between", r.Setting, short(incarnation), short(at.Incarnation))
+	return fmt.Errorf(
+		"%s is in use by another incarnation of the shop (%s, this process is of %s): a restore or a failover has come between",
+		r.Setting, short(incarnation), short(at.Incarnation))
 }
 
 // alone reports whether the process with this name, which no other has, is the one that deletes, until notAlone.
@@ -133,7 +138,8 @@ func (r Redis) stillAlone(ctx context.Context, name string) error {
 	if err == nil && owner == name {
 		err = r.Client.PExpire(ctx, aloneKey, aloneFor).Err()
 	} else if err == nil || errors.Is(err, redis.Nil) {
-		return fmt.Errorf("%s: this process stood still while it deleted, and another one may delete: start again", r.Setting)
+		return fmt.Errorf("%s: this process stood still while it deleted, and another one may delete: start again",
+			r.Setting)
 	}
 	if err != nil {
 		return r.fault("claim the deletion", err)
@@ -147,7 +153,8 @@ func (r Redis) notAlone(ctx context.Context, name string) {
 	}
 }
 
-// hasKeys reports whether a Redis has keys of a shop, as far as it finds out soon. One that may not be asked is taken for empty.
+// hasKeys reports whether a Redis has keys of a shop, as far as it finds out soon. One that may not be asked is taken
+// for empty.
 func (r Redis) hasKeys(ctx context.Context) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, rowLimit)
 	defer cancel()
@@ -193,12 +200,15 @@ func (r Redis) deleteAll(ctx context.Context, me string) (keys, entries int64, e
 		return nil
 	})
 	if isNoPerm(err) {
-		err = fmt.Errorf("%s: its user may not delete what is there of the former incarnation (%w): give it +scan and +unlink (deploy/README.md), or delete it: redis-cli -u URL --scan --pattern '%s' | xargs redis-cli -u URL unlink", r.Setting, err, pattern)
+		err = fmt.Errorf(
+			"%s: its user may not delete what is there of the former incarnation (%w): give it +scan and +unlink (deploy/README.md), or delete it: redis-cli -u URL --scan --pattern '%s' | xargs redis-cli -u URL unlink",
+			r.Setting, err, pattern)
 	}
 	return n.Load(), waiting.Load(), err
 }
 
-// scan calls do with the keys that match a pattern, but those of no incarnation, a few hundred at a time, and also with none.
+// scan calls do with the keys that match a pattern, but those of no incarnation, a few hundred at a time, and also with
+// none.
 func (r Redis) scan(ctx context.Context, match string, do func(context.Context, *redis.Client, []string) error) error {
 	one := func(ctx context.Context, node *redis.Client) error {
 		for cursor, more := uint64(0), true; more; more = cursor != 0 {
