@@ -48,27 +48,32 @@ func (c Archive) Run(ctx context.Context, env Env) error {
 	return env.withShop(ctx, func(s *backend.Stores) error {
 		dir := c.of(s)
 		if dir == "" {
-			return exitError{exitUsage, errors.New("--dir (MIAOSHA_ARCHIVE_DIR): required with a database of your own. It is to be backed up as the database is: a dump has none of its files")}
+			return exitError{exitUsage, errors.New(
+				"--dir (MIAOSHA_ARCHIVE_DIR): required with a database of your own. It is to be backed up as the database is: a dump has none of its files")}
 		}
 		dir = absolute(dir)
 		asked := map[string]string{"before": before.UTC().Format(time.RFC3339), "dir": dir}
-		if err := admin.New(s.Web, order.Config{}, nil).Note(ctx, admin.By{From: "miaosha archive"}, "shop.archive", "shop", asked); err != nil {
+		if err := admin.New(s.Web, order.Config{}, nil).Note(ctx, admin.By{From: "miaosha archive"}, "shop.archive",
+			"shop", asked); err != nil {
 			return err
 		}
 		said := time.Now()
 		moved, err := archive.Run(ctx, s.Web, dir, before, func(c archive.Count) {
 			if time.Since(said) > 10*time.Second {
 				said = time.Now()
-				fmt.Fprintf(env.Err, "%s: %s in %s until now\n", c.Table, count(c.Rows, "row", "rows"), count(c.Files, "file", "files"))
+				fmt.Fprintf(env.Err, "%s: %s in %s until now\n", c.Table, count(c.Rows, "row", "rows"),
+					count(c.Files, "file", "files"))
 			}
 		})
 		if moved.Marked > 0 {
-			fmt.Fprintf(env.Out, "%s marked as archived: they sell nothing any more\n", count(moved.Marked, "ended sale", "ended sales"))
+			fmt.Fprintf(env.Out, "%s marked as archived: they sell nothing any more\n",
+				count(moved.Marked, "ended sale", "ended sales"))
 		}
 		total := 0
 		for _, t := range moved.Tables {
 			if t.Files > 0 {
-				fmt.Fprintf(env.Out, "%s: %s in %s\n", t.Table, count(t.Rows, "row", "rows"), count(t.Files, "file", "files"))
+				fmt.Fprintf(env.Out, "%s: %s in %s\n", t.Table, count(t.Rows, "row", "rows"),
+					count(t.Files, "file", "files"))
 			}
 			total += t.Rows
 		}
@@ -83,7 +88,9 @@ func (c Archive) Run(ctx context.Context, env Env) error {
 			if n > 20 {
 				more = " and more"
 			}
-			fmt.Fprintf(env.Err, "the rows of %s stay: an order waits for its payment, a refund is due, or a transaction has locked them: %s%s\n", count(n, "ended sale", "ended sales"), strings.Trim(ids, "[]"), more)
+			fmt.Fprintf(env.Err,
+				"the rows of %s stay: an order waits for its payment, a refund is due, or a transaction has locked them: %s%s\n",
+				count(n, "ended sale", "ended sales"), strings.Trim(ids, "[]"), more)
 		}
 		return err
 	})

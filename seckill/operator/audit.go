@@ -18,8 +18,8 @@ type Audit struct {
 // ErrBroken reports that an invariant does not hold.
 var ErrBroken = audit.ErrBroken
 
-// Run prints the violations, and what it has read. It returns ErrBroken if there are any. An error with the exit code exitNotAsked
-// reports that a store did not answer: whether an invariant is broken is not known.
+// Run prints the violations, and what it has read. It returns ErrBroken if there are any. An error with the exit code
+// exitNotAsked reports that a store did not answer: whether an invariant is broken is not known.
 func (a Audit) Run(ctx context.Context, env Env) error {
 	if err := env.Backend.Validate(); err != nil {
 		return exitError{exitUsage, err}
@@ -41,7 +41,8 @@ func (a Audit) Run(ctx context.Context, env Env) error {
 				return err
 			}
 		}
-		clean, err := audit.RunWith(ctx, s.Web, s.Redis, a.of(s), p.above(env.verdicts()), func(part string) { p.count("audit: reading %s", part) })
+		clean, err := audit.RunWith(ctx, s.Web, s.Redis, a.of(s), p.above(env.verdicts()),
+			func(part string) { p.count("audit: reading %s", part) })
 		p.clear()
 		fmt.Fprintf(env.Out, "read: %s\n", extent)
 		for _, f := range tried {
@@ -57,7 +58,8 @@ func (a Audit) Run(ctx context.Context, env Env) error {
 	case err == nil, errors.Is(err, ErrBroken):
 		return err
 	case ctx.Err() != nil:
-		err = errors.New("stopped before the end: it is not known whether every invariant holds. An audit only reads, so nothing is left behind")
+		err = errors.New(
+			"stopped before the end: it is not known whether every invariant holds. An audit only reads, so nothing is left behind")
 	default:
 		err = fmt.Errorf("could not ask, so it is not known whether every invariant holds: %w", err)
 	}

@@ -62,7 +62,8 @@ func (b Bench) Run(ctx context.Context, env Env) (err error) {
 	if b.Poll == -1 {
 		b.Poll = shape.Poll
 	}
-	cfg := bench.Config{URL: cmp.Or(b.URL, "http://127.0.0.1:1"), AllowRemote: b.AllowRemote, Sale: b.Sale, Shape: b.Shape, Seconds: b.Seconds,
+	cfg := bench.Config{URL: cmp.Or(b.URL, "http://127.0.0.1:1"), AllowRemote: b.AllowRemote, Sale: b.Sale,
+		Shape: b.Shape, Seconds: b.Seconds,
 		Conns: b.Conns, Rate: b.Rate, Poll: b.Poll, Pay: b.Pay, Captcha: b.Captcha}
 	if err := b.validate(cfg, env, shape); err != nil {
 		return err
@@ -78,7 +79,8 @@ func (b Bench) Run(ctx context.Context, env Env) (err error) {
 			return err
 		}
 	}
-	r := bench.Report{At: time.Now().UTC().Truncate(time.Second), Machine: bench.Machine(), Origin: env.Origin, Shape: b.Shape, Poll: b.Poll, Pay: b.Pay, Captcha: b.Captcha}
+	r := bench.Report{At: time.Now().UTC().Truncate(time.Second), Machine: bench.Machine(), Origin: env.Origin,
+		Shape: b.Shape, Poll: b.Poll, Pay: b.Pay, Captcha: b.Captcha}
 	if b.Ops != "" {
 		cfg.Usage = func(ctx context.Context) (bench.Usage, error) { return bench.MetricsUsage(ctx, b.Ops) }
 	}
@@ -93,7 +95,10 @@ func (b Bench) Run(ctx context.Context, env Env) (err error) {
 			err = errors.Join(err, m.removed)
 		}()
 		p.step("bench: starting a shop with stores of its own, which are removed at the end")
-		defer context.AfterFunc(ctx, func() { fmt.Fprintln(env.Err, "bench: stopping; ending the shop and removing its stores") })()
+		defer context.AfterFunc(ctx, func() {
+			fmt.Fprintln(env.Err,
+				"bench: stopping; ending the shop and removing its stores")
+		})()
 		shop, err := startChild(ctx, env, b.serveArgs()...)
 		if err != nil {
 			return fmt.Errorf("start a shop: %w", err)
@@ -139,7 +144,8 @@ const rampPause, rampQueue = "150ms", "60"
 
 // serveArgs returns the command line of the shop that bench starts.
 func (b Bench) serveArgs() []string {
-	args := []string{"serve", "--addr", "127.0.0.1:0", "--ops-addr", "127.0.0.1:0", "--rate", "off", "--ip-rate", "off", "--max-conns-share", "100"}
+	args := []string{"serve", "--addr", "127.0.0.1:0", "--ops-addr", "127.0.0.1:0", "--rate", "off", "--ip-rate", "off",
+		"--max-conns-share", "100"}
 	if b.Captcha {
 		args = append(args, "--captcha", "math", "--captcha-answers")
 	} else {
@@ -174,12 +180,14 @@ func (b Bench) validate(cfg bench.Config, env Env, shape bench.Shape) error {
 	case b.Fill > 0 && !env.Backend.Sandboxed():
 		return errors.New("--fill: only in the sandbox")
 	case b.Captcha && b.URL == "" && !env.Backend.Sandboxed():
-		return errors.New("--captcha: bench starts a shop that reveals the answers only in the sandbox; use --url for a running one")
+		return errors.New(
+			"--captcha: bench starts a shop that reveals the answers only in the sandbox; use --url for a running one")
 	case b.Ladder && (env.Backend.DatabaseURL != "" || env.Backend.RedisURL != ""):
 		return errors.New("--ladder: only in the sandbox: it runs shops that are slow on purpose")
 	case b.Rounds < 1 || b.Rounds > 20:
 		return errors.New("--rounds: 1 to 20")
-	case b.Ladder && (b.URL != "" || b.Rate != 0 || b.Pay != 0 || b.Captcha || b.Sales != 0 || b.Fill != 0 || b.Baseline):
+	case b.Ladder && (b.URL != "" || b.Rate != 0 || b.Pay != 0 || b.Captcha || b.Sales != 0 ||
+		b.Fill != 0 || b.Baseline):
 		return errors.New("--ladder: not with --url, --rate, --pay, --captcha, --sales, --fill or --baseline")
 	case b.Baseline && (b.Shape == "conns" || b.Shape == "ramp"):
 		return fmt.Errorf("--baseline: not with --shape %s, which does not measure speed", b.Shape)
@@ -198,7 +206,9 @@ func (b Bench) validate(cfg bench.Config, env Env, shape bench.Shape) error {
 }
 
 // drive runs the turns and the audit and fills in r. s is nil if the stores are unreachable.
-func (b Bench) drive(ctx context.Context, env Env, cfg bench.Config, s *backend.Stores, r *bench.Report, m *made) (err error) {
+func (b Bench) drive(
+	ctx context.Context, env Env, cfg bench.Config, s *backend.Stores, r *bench.Report, m *made,
+) (err error) {
 	p, ends := env.progress(), time.Now().Add(time.Hour)
 	sales := []int64{cfg.Sale} // those of the buyers
 	switch shape, _ := bench.ShapeNamed(b.Shape); {
@@ -211,7 +221,8 @@ func (b Bench) drive(ctx context.Context, env Env, cfg bench.Config, s *backend.
 	case cfg.Sale == 0:
 		r.Stock = b.Stock
 		began := time.Now().Add(-time.Minute) // the lot of its opening is over
-		cfg.Sale, err = goods.New(s.Web).Sell(ctx, goods.Item{Title: "bench " + b.Shape}, goods.Terms{Price: 1, Total: b.Stock, StartsAt: began, EndsAt: ends})
+		cfg.Sale, err = goods.New(s.Web).Sell(ctx, goods.Item{Title: "bench " + b.Shape},
+			goods.Terms{Price: 1, Total: b.Stock, StartsAt: began, EndsAt: ends})
 		if err != nil {
 			return err
 		}
@@ -285,7 +296,8 @@ func (b Bench) drive(ctx context.Context, env Env, cfg bench.Config, s *backend.
 	r.Orders = &after
 	if cold != nil {
 		n := 0 // the run has waited for its own sale only
-		for began := time.Now(); err == nil && int64(n) < r.Turns[0].Cold.Accepted && time.Since(began) < coldSettleLimit; time.Sleep(20 * time.Millisecond) {
+		for began := time.Now(); err == nil && int64(n) < r.Turns[0].Cold.Accepted &&
+			time.Since(began) < coldSettleLimit; time.Sleep(20 * time.Millisecond) {
 			n, err = countOrders(ctx, s, cold...)
 		}
 		if err != nil {
@@ -298,7 +310,8 @@ func (b Bench) drive(ctx context.Context, env Env, cfg bench.Config, s *backend.
 	return err
 }
 
-// storesSpent returns a function that reads what the stores have used, and the counters of the shop at ops if that is not "".
+// storesSpent returns a function that reads what the stores have used, and the counters of the shop at ops if that is
+// not "".
 func storesSpent(s *backend.Stores, ops string) func(context.Context) bench.Spent {
 	return func(ctx context.Context) bench.Spent {
 		spent := bench.Spent{Postgres: postgresCPU(ctx, s.Web), Redis: redisCPU(ctx, s.Redis)}
@@ -309,7 +322,8 @@ func storesSpent(s *backend.Stores, ops string) func(context.Context) bench.Spen
 	}
 }
 
-// unitsSold returns a function that counts the sold units. It is called ten times a second, so it reads only the rows of the sales.
+// unitsSold returns a function that counts the sold units. It is called ten times a second, so it reads only the rows
+// of the sales.
 func unitsSold(s *backend.Stores, sales ...int64) func(context.Context) (int, error) {
 	return func(ctx context.Context) (int, error) {
 		rows, _ := s.Web.Query(ctx, `select sum(total - stock)::int from sales where id = any($1)`, sales)
@@ -372,12 +386,16 @@ func verdict(r bench.Report) error {
 		accepted += t.Accepted
 		unanswered += t.Failed + t.Aborted + t.RefusedBy["busy"]
 		inVain += min(t.Accepted, t.Outcomes["sold_out"]+t.Outcomes["closed"]+t.Outcomes["invalid"])
-		if c := t.Cold; c != nil && (int64(*r.Cold) < c.Accepted || int64(*r.Cold) > c.Accepted+c.Failed+c.RefusedBy["busy"]) {
-			return fmt.Errorf("%w: at the other sales %d buyers were accepted, and there are %d orders", ErrMismatch, c.Accepted, *r.Cold)
+		if c := t.Cold; c != nil && (int64(*r.Cold) < c.Accepted ||
+			int64(*r.Cold) > c.Accepted+c.Failed+c.RefusedBy["busy"]) {
+			return fmt.Errorf("%w: at the other sales %d buyers were accepted, and there are %d orders", ErrMismatch,
+				c.Accepted, *r.Cold)
 		}
 	}
 	if n := int64(*r.Orders); n > accepted+unanswered || n < accepted-inVain {
-		return fmt.Errorf("%w: %d buyers were accepted (%d of them refused later), %d got no response, and there are %d orders", ErrMismatch, accepted, inVain, unanswered, n)
+		return fmt.Errorf(
+			"%w: %d buyers were accepted (%d of them refused later), %d got no response, and there are %d orders",
+			ErrMismatch, accepted, inVain, unanswered, n)
 	}
 	return nil
 }

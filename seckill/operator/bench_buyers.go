@@ -17,7 +17,9 @@ import (
 )
 
 // mintBuyers creates n buyers with live sessions and hidden addresses, for each of the sales in turn.
-func mintBuyers(ctx context.Context, env Env, s *backend.Stores, n int, sales []int64, ends time.Time) ([]bench.Buyer, error) {
+func mintBuyers(
+	ctx context.Context, env Env, s *backend.Stores, n int, sales []int64, ends time.Time,
+) ([]bench.Buyer, error) {
 	users, err := mintUsers(ctx, env, s, n)
 	return sendTo(sales, users, s.Secret, ends), err
 }
@@ -38,12 +40,13 @@ func mintUsers(ctx context.Context, env Env, s *backend.Stores, n int) ([]logged
 	p.step("bench: making %d buyers with live sessions", n)
 	defer p.clear()
 	users := make([]loggedIn, 0, n)
-	err = user.New(s.Users, s.Redis, s.Secret, user.Config{}, env.Log).Mint(ctx, sessions, n, func(id int64, _, token string) error {
-		if users = append(users, loggedIn{id, token}); len(users)%1000 == 0 {
-			p.count("bench: %d of %d buyers", len(users), n)
-		}
-		return nil
-	})
+	err = user.New(s.Users, s.Redis, s.Secret, user.Config{}, env.Log).Mint(ctx, sessions, n,
+		func(id int64, _, token string) error {
+			if users = append(users, loggedIn{id, token}); len(users)%1000 == 0 {
+				p.count("bench: %d of %d buyers", len(users), n)
+			}
+			return nil
+		})
 	return users, err
 }
 

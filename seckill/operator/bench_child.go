@@ -40,11 +40,15 @@ func startChild(ctx context.Context, env Env, args ...string) (*child, error) {
 	c := &child{cmd: exec.Command(self, args...), lines: make(chan string, 100), exited: make(chan struct{})}
 	c.cmd.Env = append(c.cmd.Environ(), "MIAOSHA_LOG_LEVEL=warn")
 	b := env.Backend // passed by environment: the list of processes must not show the passwords
-	for name, value := range map[string]string{"DATABASE_URL": b.DatabaseURL, "REDIS_URL": b.RedisURL, "SESSION_REDIS_URL": b.SessionRedisURL, "READ_DATABASE_URL": b.ReadDatabaseURL,
-		"MIAOSHA_DATA_DIR": b.DataDir, "MIAOSHA_SANDBOX": b.SandboxRuns, "MIAOSHA_SANDBOX_REDIS": b.SandboxRedis, "MIAOSHA_POSTGRES_BIN": b.PostgresBin,
+	for name, value := range map[string]string{"DATABASE_URL": b.DatabaseURL, "REDIS_URL": b.RedisURL,
+		"SESSION_REDIS_URL": b.SessionRedisURL, "READ_DATABASE_URL": b.ReadDatabaseURL,
+		"MIAOSHA_DATA_DIR": b.DataDir, "MIAOSHA_SANDBOX": b.SandboxRuns, "MIAOSHA_SANDBOX_REDIS": b.SandboxRedis,
+		"MIAOSHA_POSTGRES_BIN":    b.PostgresBin,
 		"MIAOSHA_POSTGRES_MIRROR": b.PostgresMirror, "MIAOSHA_SECRET": b.Secret} {
 		// The child must not have a store from our environment that this command does not use.
-		c.cmd.Env = slices.DeleteFunc(c.cmd.Env, func(v string) bool { return strings.HasPrefix(v, name+"_FILE=") || strings.HasPrefix(v, name+"=") })
+		c.cmd.Env = slices.DeleteFunc(c.cmd.Env, func(v string) bool {
+			return strings.HasPrefix(v, name+"_FILE=") || strings.HasPrefix(v, name+"=")
+		})
 		if value != "" {
 			c.cmd.Env = append(c.cmd.Env, name+"="+value)
 		}
@@ -61,7 +65,8 @@ func startChild(ctx context.Context, env Env, args ...string) (*child, error) {
 	started := make(chan error, 1)
 	c.group.Go(func() error {
 		defer close(c.exited)
-		runtime.LockOSThread() // stopWithParent binds the child to this thread, so the thread must live until the child has ended
+		// stopWithParent binds the child to this thread, so the thread must live until the child has ended
+		runtime.LockOSThread()
 		err := c.cmd.Start()
 		started <- err
 		if err != nil {

@@ -45,9 +45,11 @@ func openSales(ctx context.Context, s *backend.Stores, n, buyers int, ends time.
 // openGates is openSales for the sales of the buyers, and waits until the shop has built their gates.
 func openGates(ctx context.Context, s *backend.Stores, n, buyers int, ends time.Time) ([]int64, error) {
 	ids, err := openSales(ctx, s, n, buyers, ends)
-	for until := time.Now().Add(gatesLimit); err == nil && time.Now().Before(until); time.Sleep(100 * time.Millisecond) {
+	for until := time.Now().Add(gatesLimit); err == nil &&
+		time.Now().Before(until); time.Sleep(100 * time.Millisecond) {
 		var states map[int64]gate.State
-		if states, err = gate.States(ctx, s.Redis, ids); err == nil && !slices.ContainsFunc(ids, func(id int64) bool { return states[id].Epoch == 0 }) {
+		if states, err = gate.States(ctx, s.Redis, ids); err == nil &&
+			!slices.ContainsFunc(ids, func(id int64) bool { return states[id].Epoch == 0 }) {
 			break
 		}
 	}
@@ -60,9 +62,9 @@ const firstFillPhone = 90_000_000_000_000
 // fillTitle is that of the goods whose sales fill creates: their units are its orders.
 const fillTitle = "bench filler"
 
-// fill creates orders of a year, the last of which are two days old, until there are n of them or a few more: ten for each user, all
-// over the year, in sales of a thousand units that sell out in ten seconds, with all the rows that belong to them. Those of an earlier
-// fill count. It returns how many there are.
+// fill creates orders of a year, the last of which are two days old, until there are n of them or a few more: ten for
+// each user, all over the year, in sales of a thousand units that sell out in ten seconds, with all the rows that
+// belong to them. Those of an earlier fill count. It returns how many there are.
 func fill(ctx context.Context, db *pgxpool.Pool, n int, progress io.Writer) (have int, err error) {
 	var first int
 	err = db.QueryRow(ctx, `
@@ -97,7 +99,8 @@ func fill(ctx context.Context, db *pgxpool.Pool, n int, progress io.Writer) (hav
 			fmt.Fprintf(progress, "fill      %d of %d orders\n", have+i*fillUsers, n)
 		}
 		g.Go(func() error {
-			return fillSale(limited, db, groups[i%len(groups)], groups[(i+1)%len(groups)], oldest.Add(time.Duration(i)*each))
+			return fillSale(limited, db, groups[i%len(groups)], groups[(i+1)%len(groups)],
+				oldest.Add(time.Duration(i)*each))
 		})
 	}
 	if err := g.Wait(); err != nil {
@@ -143,10 +146,12 @@ func newFillers(ctx context.Context, db *pgxpool.Pool, from, n int, at time.Time
 	return c, err
 }
 
-// quick is for a transaction of fill. Its rows are those that the triggers would have left; for that many rows they take most of the time.
+// quick is for a transaction of fill. Its rows are those that the triggers would have left; for that many rows they
+// take most of the time.
 const quick = `set local statement_timeout = '60s'; set local synchronous_commit = off; set local session_replication_role = replica`
 
-// fillSale creates a sale of that time with an order for each of the buyers: two thirds are paid or were. A quarter of the others were refused by the sale itself: the gate refuses most without a row.
+// fillSale creates a sale of that time with an order for each of the buyers: two thirds are paid or were. A quarter of
+// the others were refused by the sale itself: the gate refuses most without a row.
 func fillSale(ctx context.Context, db *pgxpool.Pool, buyers, others fillers, at time.Time) error {
 	return pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, quick); err != nil {
@@ -164,7 +169,8 @@ func fillSale(ctx context.Context, db *pgxpool.Pool, buyers, others fillers, at 
 		var orders, events, payments, refusals [][]any
 		for i, user := range buyers.users {
 			placed := at.Add(time.Duration(i) * 10 * time.Millisecond)
-			id, paid, expires := [16]byte(idOf(placed)), placed.Add(time.Minute), placed.Add(15*time.Minute) // pgx writes a uuid.UUID as a text, which takes half of all time
+			// pgx writes a uuid.UUID as a text, which takes half of all time
+			id, paid, expires := [16]byte(idOf(placed)), placed.Add(time.Minute), placed.Add(15*time.Minute)
 			status, paidAt, payment := order.Paid, &paid, "captured"
 			switch {
 			case (i+1)%3 == 0:
@@ -172,17 +178,21 @@ func fillSale(ctx context.Context, db *pgxpool.Pool, buyers, others fillers, at 
 				events = append(events, []any{id, sale, order.Pending, status, expires})
 			case (i+1)%30 == 1:
 				status, payment = order.Refunded, "refunded"
-				events = append(events, []any{id, sale, order.Pending, order.Paid, paid}, []any{id, sale, order.Paid, status, expires})
+				events = append(events, []any{id, sale, order.Pending, order.Paid, paid},
+					[]any{id, sale, order.Paid, status, expires})
 			default:
 				events = append(events, []any{id, sale, order.Pending, status, paid})
 			}
-			orders = append(orders, []any{id, user, sale, ticket(placed, uuid.New()), fillTitle, 1, status, placed, expires, paidAt})
+			orders = append(orders, []any{id, user, sale, ticket(placed, uuid.New()), fillTitle, 1, status, placed,
+				expires, paidAt})
 			if paidAt != nil {
-				payments = append(payments, []any{id, id, 1, payment, order.Cashier, "sandbox-" + uuid.UUID(id).String(), placed, paid, nil})
+				payments = append(payments, []any{id, id, 1, payment, order.Cashier,
+					"sandbox-" + uuid.UUID(id).String(), placed, paid, nil})
 			}
 			if i%4 == 0 {
 				refused := at.Add(10 * time.Second)
-				refusals = append(refusals, []any{ticket(refused, uuid.New()), others.users[i%len(others.users)], sale, "sold_out", refused})
+				refusals = append(refusals, []any{ticket(refused, uuid.New()), others.users[i%len(others.users)], sale,
+					"sold_out", refused})
 			}
 		}
 		for _, rows := range []struct {
@@ -190,12 +200,15 @@ func fillSale(ctx context.Context, db *pgxpool.Pool, buyers, others fillers, at 
 			columns []string
 			rows    [][]any
 		}{
-			{"orders", []string{"id", "user_id", "sale_id", "ticket", "title", "price", "status", "created_at", "expires_at", "paid_at"}, orders},
+			{"orders", []string{"id", "user_id", "sale_id", "ticket", "title", "price", "status", "created_at",
+				"expires_at", "paid_at"}, orders},
 			{"order_events", []string{"order_id", "sale_id", "from_status", "to_status", "at"}, events},
-			{"payments", []string{"id", "order_id", "amount", "status", "provider", "provider_ref", "created_at", "updated_at", "ask_at"}, payments},
+			{"payments", []string{"id", "order_id", "amount", "status", "provider", "provider_ref", "created_at",
+				"updated_at", "ask_at"}, payments},
 			{"ticket_results", []string{"ticket", "user_id", "sale_id", "outcome", "created_at"}, refusals},
 		} {
-			if _, err := tx.CopyFrom(ctx, pgx.Identifier{rows.table}, rows.columns, pgx.CopyFromRows(rows.rows)); err != nil {
+			if _, err := tx.CopyFrom(ctx, pgx.Identifier{rows.table}, rows.columns,
+				pgx.CopyFromRows(rows.rows)); err != nil {
 				return fmt.Errorf("%s: %w", rows.table, err)
 			}
 		}

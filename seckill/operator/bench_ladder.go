@@ -38,8 +38,8 @@ func rungs() []bench.Rung {
 	return all
 }
 
-// climb drives the same crowd against each rung, up in the first round and down in the second one and so on, and prints the
-// ladder. It returns ErrBroken or ErrMismatch if orders of a rung are wrong.
+// climb drives the same crowd against each rung, up in the first round and down in the second one and so on, and prints
+// the ladder. It returns ErrBroken or ErrMismatch if orders of a rung are wrong.
 func (b Bench) climb(ctx context.Context, env Env, cfg bench.Config) (err error) {
 	env, remove, err := env.ownStores(ctx)
 	if err != nil {
@@ -51,8 +51,12 @@ func (b Bench) climb(ctx context.Context, env Env, cfg bench.Config) (err error)
 		err = m.end(ctx, errors.Join(err, m.removed))
 	}()
 	env.progress().step("bench: starting stores of its own, which are removed at the end")
-	defer context.AfterFunc(ctx, func() { fmt.Fprintln(env.Err, "bench: stopping; ending the shop and removing its stores") })()
-	l := bench.Ladder{At: time.Now().UTC().Truncate(time.Second), Machine: bench.Machine(), Origin: env.Origin, Buyers: b.N, Conns: b.Conns, Seconds: b.Seconds, Rungs: rungs()}
+	defer context.AfterFunc(ctx, func() {
+		fmt.Fprintln(env.Err,
+			"bench: stopping; ending the shop and removing its stores")
+	})()
+	l := bench.Ladder{At: time.Now().UTC().Truncate(time.Second), Machine: bench.Machine(), Origin: env.Origin,
+		Buyers: b.N, Conns: b.Conns, Seconds: b.Seconds, Rungs: rungs()}
 	var wrong []error
 	err = env.withStores(ctx, func(s *backend.Stores) error {
 		users, err := mintUsers(ctx, env, s, b.N)
@@ -64,7 +68,8 @@ func (b Bench) climb(ctx context.Context, env Env, cfg bench.Config) (err error)
 				if round%2 == 1 {
 					i = len(l.Rungs) - 1 - i
 				}
-				fmt.Fprintf(env.Err, "round %d of %d, rung %d of %d: %s\n", round+1, b.Rounds, i+1, len(l.Rungs), l.Rungs[i].Name)
+				fmt.Fprintf(env.Err, "round %d of %d, rung %d of %d: %s\n", round+1, b.Rounds, i+1, len(l.Rungs),
+					l.Rungs[i].Name)
 				result, judged, err := b.step(ctx, env, s, cfg, l.Rungs[i], users)
 				if err != nil {
 					return fmt.Errorf("rung %d: %w", i+1, err)
@@ -89,11 +94,14 @@ func (b Bench) climb(ctx context.Context, env Env, cfg bench.Config) (err error)
 }
 
 // step drives the crowd against one rung, with new sales. wrong is ErrBroken or ErrMismatch if the orders are.
-func (b Bench) step(ctx context.Context, env Env, s *backend.Stores, cfg bench.Config, rung bench.Rung, users []loggedIn) (round bench.Round, wrong, err error) {
+func (b Bench) step(
+	ctx context.Context, env Env, s *backend.Stores, cfg bench.Config, rung bench.Rung, users []loggedIn,
+) (round bench.Round, wrong, err error) {
 	began, ends := time.Now().Add(-time.Minute), time.Now().Add(time.Hour) // the lot of the opening is over
 	var sales []int64
 	for _, units := range []int{b.Stock, 1} {
-		sale, err := goods.New(s.Web).Sell(ctx, goods.Item{Title: "bench ladder"}, goods.Terms{Price: 1, Total: units, StartsAt: began, EndsAt: ends})
+		sale, err := goods.New(s.Web).Sell(ctx, goods.Item{Title: "bench ladder"},
+			goods.Terms{Price: 1, Total: units, StartsAt: began, EndsAt: ends})
 		if err != nil {
 			return round, nil, err
 		}
@@ -127,5 +135,6 @@ func (b Bench) step(ctx context.Context, env Env, s *backend.Stores, cfg bench.C
 	if err != nil {
 		return round, nil, err
 	}
-	return bench.Round{Turn: turns[0], Audit: *checked}, verdict(bench.Report{Turns: turns, Orders: &orders, Audit: checked}), nil
+	return bench.Round{Turn: turns[0], Audit: *checked},
+		verdict(bench.Report{Turns: turns, Orders: &orders, Audit: checked}), nil
 }

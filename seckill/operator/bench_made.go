@@ -27,9 +27,11 @@ type made struct {
 func (m *made) end(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil && m.removed != nil:
-		return fmt.Errorf("stopped, but not all of its stores could be removed; the next run removes the rest: %w", m.removed)
+		return fmt.Errorf("stopped, but not all of its stores could be removed; the next run removes the rest: %w",
+			m.removed)
 	case ctx.Err() != nil && m.own:
-		return errors.New("stopped: its shop has ended, and its Postgres, Redis and data are removed; nothing is left behind")
+		return errors.New(
+			"stopped: its shop has ended, and its Postgres, Redis and data are removed; nothing is left behind")
 	case ctx.Err() != nil:
 		return fmt.Errorf("stopped: %s", m.left())
 	case err != nil && !m.own && !errors.Is(err, ErrBroken) && !errors.Is(err, ErrMismatch):
@@ -71,11 +73,13 @@ func (b Bench) checkURL(ctx context.Context, env Env, cfg bench.Config) error {
 	if running, err := sandbox.Running(own); err != nil || running {
 		return err
 	}
-	return fmt.Errorf("--url: the shop at %s has other stores than this command, whose sandbox does not run: set DATABASE_URL and REDIS_URL, or --data-dir, as that shop does", b.URL)
+	return fmt.Errorf(
+		"--url: the shop at %s has other stores than this command, whose sandbox does not run: set DATABASE_URL and REDIS_URL, or --data-dir, as that shop does",
+		b.URL)
 }
 
-// needsStores reports whether the run cannot do without the stores. With a shop, a sale and buyers they may be unreachable: the
-// report lacks their part.
+// needsStores reports whether the run cannot do without the stores. With a shop, a sale and buyers they may be
+// unreachable: the report lacks their part.
 func (b Bench) needsStores(env Env) bool {
 	return b.URL == "" || b.Sale == 0 || b.Buyers == "" || env.Backend.DatabaseURL != "" && env.Backend.RedisURL != ""
 }
@@ -95,7 +99,9 @@ func checkSale(ctx context.Context, cfg bench.Config, s *backend.Stores) error {
 			return nil
 		}
 		if time.Now().After(until) {
-			return fmt.Errorf("--url: the shop at %s does not show sale %d of this command's database, so it has other stores: set DATABASE_URL and REDIS_URL, or --data-dir, as that shop does", cfg.URL, cfg.Sale)
+			return fmt.Errorf(
+				"--url: the shop at %s does not show sale %d of this command's database, so it has other stores: set DATABASE_URL and REDIS_URL, or --data-dir, as that shop does",
+				cfg.URL, cfg.Sale)
 		}
 		select {
 		case <-ctx.Done():
@@ -106,8 +112,8 @@ func checkSale(ctx context.Context, cfg bench.Config, s *backend.Stores) error {
 	return err
 }
 
-// removeSales removes the sales, which no buyer has seen, and their goods, even after the end of ctx. A role that may not delete them
-// closes them.
+// removeSales removes the sales, which no buyer has seen, and their goods, even after the end of ctx. A role that may
+// not delete them closes them.
 func removeSales(ctx context.Context, s *backend.Stores, m *made) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), sameShopLimit)
 	defer cancel()

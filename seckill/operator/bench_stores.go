@@ -15,10 +15,10 @@ import (
 	"miaosha/seckill/sandbox"
 )
 
-// ownStores returns an Env whose stores are for this command alone: the servers of a temporary sandbox or, with --database-url, a
-// new database on that server. The Redis is always one of the temporary sandbox, because a Redis has no databases that are sure
-// to be unused. The caller must call remove after the last use; it also works after the end of ctx. What a killed
-// command has left is removed by the next one.
+// ownStores returns an Env whose stores are for this command alone: the servers of a temporary sandbox or, with
+// --database-url, a new database on that server. The Redis is always one of the temporary sandbox, because a Redis has
+// no databases that are sure to be unused. The caller must call remove after the last use; it also works after the end
+// of ctx. What a killed command has left is removed by the next one.
 func (env Env) ownStores(ctx context.Context) (own Env, remove func() error, err error) {
 	cfg := env.Backend.Sandbox()
 	cfg.Log, cfg.Redis = env.Log, true
@@ -43,8 +43,8 @@ func (env Env) ownStores(ctx context.Context) (own Env, remove func() error, err
 	return own, func() error { return errors.Join(db.drop(ctx), folder.Remove(ctx)) }, nil
 }
 
-// ownDatabase is a database for one command. It has a comment that says so, and a connection of the command while the command
-// lives: without that, the next command drops it.
+// ownDatabase is a database for one command. It has a comment that says so, and a connection of the command while the
+// command lives: without that, the next command drops it.
 type ownDatabase struct {
 	url, name string
 	server    *pgx.ConnConfig // of the database around it
@@ -65,8 +65,9 @@ func createDatabase(ctx context.Context, at string) (db *ownDatabase, err error)
 	if db.server, err = pgx.ParseConfig(at); err != nil {
 		return nil, errors.New("not a postgres:// address") // the error of pgx may show the password
 	}
-	db.server.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite // as the shop: of several hosts the primary
-	db.url = at + " dbname=" + db.name                                            // the last one counts
+	// as the shop: of several hosts the primary
+	db.server.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
+	db.url = at + " dbname=" + db.name // the last one counts
 	if u, err := url.Parse(at); err == nil && strings.HasPrefix(u.Scheme, "postgres") {
 		query := u.Query()
 		query.Del("dbname") // it would count, and not the path
@@ -84,7 +85,8 @@ func createDatabase(ctx context.Context, at string) (db *ownDatabase, err error)
 	}
 	_, err = admin.Exec(ctx, `create database `+db.name)
 	if failed, ok := errors.AsType[*pgconn.PgError](err); ok && failed.Code == "42501" { // insufficient_privilege
-		return nil, fmt.Errorf("bench needs a database of its own, which the user %s may not create (alter role %[1]s createdb); or load a running shop with --url",
+		return nil, fmt.Errorf(
+			"bench needs a database of its own, which the user %s may not create (alter role %[1]s createdb); or load a running shop with --url",
 			pgx.Identifier{db.server.User}.Sanitize())
 	}
 	if err != nil {
@@ -101,7 +103,8 @@ func createDatabase(ctx context.Context, at string) (db *ownDatabase, err error)
 	return db, nil
 }
 
-// dropDeadDatabases drops the databases of commands that were killed. Postgres itself refuses to drop one with connections.
+// dropDeadDatabases drops the databases of commands that were killed. Postgres itself refuses to drop one with
+// connections.
 func dropDeadDatabases(ctx context.Context, admin *pgx.Conn) error {
 	rows, _ := admin.Query(ctx, `
 		select datname from pg_database d
@@ -113,7 +116,8 @@ func dropDeadDatabases(ctx context.Context, admin *pgx.Conn) error {
 	}
 	for _, name := range dead {
 		_, err := admin.Exec(ctx, `drop database if exists `+pgx.Identifier{name}.Sanitize())
-		if failed, ok := errors.AsType[*pgconn.PgError](err); err != nil && !(ok && failed.Code == "55006") { // object_in_use
+		if failed, ok := errors.AsType[*pgconn.PgError](err); err != nil && !(ok && failed.Code == "55006") {
+			// object_in_use
 			return fmt.Errorf("drop the database of a former run: %w", err)
 		}
 	}

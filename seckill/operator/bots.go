@@ -12,8 +12,8 @@ import (
 	"miaosha/seckill/bench"
 )
 
-// A rush of bots. An address may send 200 requests a second (--ip-rate), and a person at this machine has the address of the
-// bots: three quarters are theirs.
+// A rush of bots. An address may send 200 requests a second (--ip-rate), and a person at this machine has the address
+// of the bots: three quarters are theirs.
 const (
 	botsInARush   = 500
 	botsPerSecond = 125
@@ -22,8 +22,8 @@ const (
 	botsLimit     = 30 * time.Second // of a whole run
 )
 
-// Bots sends crowds of buyers to sales of a sandbox, over its own HTTP, one crowd at a time. The bots have hidden addresses, as
-// miaosha users makes them: they solve no sum. Nothing starts before Run is called.
+// Bots sends crowds of buyers to sales of a sandbox, over its own HTTP, one crowd at a time. The bots have hidden
+// addresses, as miaosha users makes them: they solve no sum. Nothing starts before Run is called.
 type Bots struct {
 	env    Env
 	stores *backend.Stores
@@ -52,7 +52,8 @@ type BotsRun struct {
 
 // NewBots returns bots for the shop at url, which is on these stores.
 func NewBots(env Env, stores *backend.Stores, url string) *Bots {
-	return &Bots{env: env, stores: stores, url: url, next: make(chan int64, 1), now: BotsRun{State: "idle", Bots: botsInARush}}
+	return &Bots{env: env, stores: stores, url: url, next: make(chan int64, 1),
+		now: BotsRun{State: "idle", Bots: botsInARush}}
 }
 
 // Start sends bots to an open sale. It reports false while others are under way.
@@ -127,8 +128,8 @@ type crowd struct {
 	seconds int
 }
 
-// run lets the crowd buy, and waits until what was accepted is sold. Each tenth of a second it calls watch, whose Sold are the
-// orders of this crowd alone.
+// run lets the crowd buy, and waits until what was accepted is sold. Each tenth of a second it calls watch, whose Sold
+// are the orders of this crowd alone.
 func (c crowd) run(ctx context.Context, env Env, s *backend.Stores, watch func(bench.Sample)) (bench.Turn, error) {
 	users, err := mintUsers(ctx, env, s, c.n)
 	if err != nil {
@@ -138,7 +139,8 @@ func (c crowd) run(ctx context.Context, env Env, s *backend.Stores, watch func(b
 	for i, u := range users {
 		ids[i] = u.id
 	}
-	cfg := bench.Config{URL: c.url, Sale: c.sale, Shape: "open", Seconds: c.seconds, Conns: botsConns, Rate: float64(c.n) / float64(c.seconds),
+	cfg := bench.Config{URL: c.url, Sale: c.sale, Shape: "open", Seconds: c.seconds, Conns: botsConns,
+		Rate: float64(c.n) / float64(c.seconds),
 		Sold: ordersOf(s, c.sale, ids), Watch: watch}
 	turns, err := bench.Run(ctx, cfg, sendTo([]int64{c.sale}, users, s.Secret, time.Now().Add(time.Minute)), io.Discard)
 	if err == nil && len(turns) == 0 {

@@ -109,7 +109,8 @@ type Version struct{}
 
 // Run prints the version, the commit and the Go version.
 func (Version) Run(env Env, version string) error {
-	_, err := fmt.Fprintf(env.Out, "miaosha %s\ncommit  %s\ngo      %s %s/%s\n", version, commit(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	_, err := fmt.Fprintf(env.Out, "miaosha %s\ncommit  %s\ngo      %s %s/%s\n", version, commit(), runtime.Version(),
+		runtime.GOOS, runtime.GOARCH)
 	return err
 }
 
@@ -127,6 +128,8 @@ func commit() string {
 
 // BuildInfo returns the metric that names the version of this program.
 func BuildInfo(version string) prometheus.Collector {
-	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "miaosha_build_info", Help: "Always 1; its labels are the version, the commit and the Go of this process.",
-		ConstLabels: prometheus.Labels{"version": version, "commit": commit(), "go": runtime.Version()}}, func() float64 { return 1 })
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "miaosha_build_info",
+		Help:        "Always 1; its labels are the version, the commit and the Go of this process.",
+		ConstLabels: prometheus.Labels{"version": version, "commit": commit(), "go": runtime.Version()}},
+		func() float64 { return 1 })
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// Help prints kong's help. For a command that has others and runs one of them without a verb, such as miaosha itself, it
-// prints its commands first, and then the flags of the default one.
+// Help prints kong's help. For a command that has others and runs one of them without a verb, such as miaosha itself,
+// it prints its commands first, and then the flags of the default one.
 func Help(options kong.HelpOptions, ctx *kong.Context) error {
 	path, node := []string(nil), ctx.Model.Node
 	for _, arg := range ctx.Args {
@@ -32,7 +32,8 @@ func Help(options kong.HelpOptions, ctx *kong.Context) error {
 		}
 	}
 	table.Flush()
-	fmt.Fprintf(ctx.Stdout, "\n%s <command> --help lists the flags of a command. These are the flags of %s:\n\n", name, node.DefaultCmd.Name)
+	fmt.Fprintf(ctx.Stdout, "\n%s <command> --help lists the flags of a command. These are the flags of %s:\n\n", name,
+		node.DefaultCmd.Name)
 	byDefault, err := kong.Trace(ctx.Kong, append(path, node.DefaultCmd.Name))
 	if err != nil {
 		return err

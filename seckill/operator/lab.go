@@ -46,8 +46,9 @@ type LabCompare struct {
 
 // Run prints the results. A strategy that oversells is a result, not an error.
 func (l LabCompare) Run(ctx context.Context, env Env) error {
-	plan := lab.Plan{Strategies: l.Strategies, Buyers: l.Buyers, Stock: l.Stock, DoubleClicks: l.DoubleClicks, Faults: l.Faults,
-		Seed: l.Seed, Seconds: l.Seconds, Nodes: l.Processes}
+	plan := lab.Plan{Strategies: l.Strategies, Buyers: l.Buyers, Stock: l.Stock, DoubleClicks: l.DoubleClicks,
+		Faults: l.Faults,
+		Seed:   l.Seed, Seconds: l.Seconds, Nodes: l.Processes}
 	var names []string
 	for _, s := range lab.Strategies() {
 		names = append(names, s.Name)
@@ -56,7 +57,8 @@ func (l LabCompare) Run(ctx context.Context, env Env) error {
 	if l.MineFile != "" {
 		faults = lab.ProgramFaults()
 	}
-	if err := cmp.Or(checkNames("strategies", l.Strategies, names), checkNames("faults", l.Faults, faults)); err != nil {
+	if err := cmp.Or(checkNames("strategies", l.Strategies, names),
+		checkNames("faults", l.Faults, faults)); err != nil {
 		return exitError{exitUsage, err}
 	}
 	if l.MineFile != "" {
@@ -76,7 +78,8 @@ func (l LabCompare) Run(ctx context.Context, env Env) error {
 	return env.withLab(ctx, func(s *backend.Stores) error {
 		results, err := lab.Run(ctx, LabStores(env.Backend, s, env.Schema), plan, labProgress(env.Err))
 		if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
-			return fmt.Errorf("stopped: %d of %d strategies had ended, with the outcomes above. The tables and keys of the run are removed; nothing is left behind%s",
+			return fmt.Errorf(
+				"stopped: %d of %d strategies had ended, with the outcomes above. The tables and keys of the run are removed; nothing is left behind%s",
 				len(results), ways, notWritten(l.HTML))
 		}
 		if err != nil {
@@ -106,10 +109,12 @@ func LabStores(cfg backend.Config, s *backend.Stores, schema string) lab.Stores 
 	if url == "" {
 		url = s.Sandbox.DatabaseURL
 	}
-	return lab.Stores{DatabaseURL: url, Redis: s.Redis, Schema: schema, Audit: labAudit, Throwaway: labThrowaway(cfg.Sandbox())}
+	return lab.Stores{DatabaseURL: url, Redis: s.Redis, Schema: schema, Audit: labAudit,
+		Throwaway: labThrowaway(cfg.Sandbox())}
 }
 
-// labThrowaway returns a function that looks for a Postgres which the lab can run for a program, and remembers what it has found.
+// labThrowaway returns a function that looks for a Postgres which the lab can run for a program, and remembers what it
+// has found.
 func labThrowaway(cfg sandbox.Config) func(context.Context) (throwaway.Programs, error) {
 	var mu sync.Mutex
 	var found throwaway.Programs
@@ -125,7 +130,8 @@ func labThrowaway(cfg sandbox.Config) func(context.Context) (throwaway.Programs,
 	}
 }
 
-// labAudit checks the rows of a schema of the lab. It does not look for the defences that are missing: the lab has left them out.
+// labAudit checks the rows of a schema of the lab. It does not look for the defences that are missing: the lab has left
+// them out.
 func labAudit(ctx context.Context, db *pgxpool.Pool) (broken []lab.Broken, err error) {
 	found, err := audit.Postgres(ctx, db)
 	for _, f := range found {
@@ -167,18 +173,23 @@ func labProgress(w *os.File) func(lab.Progress) {
 
 func writeLab(w io.Writer, p lab.Plan, results []lab.Result) error {
 	fmt.Fprintf(w, "%s\n\n", planText(p))
-	fmt.Fprintf(w, "%-16s %5s %9s %7s %11s %5s %9s %9s %8s %10s %12s\n", "strategy", "sold", "oversold", "unsold", "duplicates", "lost",
+	fmt.Fprintf(w, "%-16s %5s %9s %7s %11s %5s %9s %9s %8s %10s %12s\n", "strategy", "sold", "oversold", "unsold",
+		"duplicates", "lost",
 		"seconds", "clicks/s", "p99 ms", "SQL/order", "Redis/order")
 	for _, r := range results {
-		_, err := fmt.Fprintf(w, "%-16s %5d %9s %7s %11s %5s %9.3f %9.0f %8.0f %10s %12s  %s\n", r.Strategy, r.Sold, dashIfZero(r.Oversold),
-			dashIfZero(r.Unsold), dashIfZero(r.Duplicates), dashIfZero(r.Lost), r.Seconds, r.PerSecond, r.P99, perOrder(r, r.SQLPerOrder), perOrder(r, r.RedisPerOrder), verdictOf(r))
+		_, err := fmt.Fprintf(w, "%-16s %5d %9s %7s %11s %5s %9.3f %9.0f %8.0f %10s %12s  %s\n", r.Strategy, r.Sold,
+			dashIfZero(r.Oversold),
+			dashIfZero(r.Unsold), dashIfZero(r.Duplicates), dashIfZero(r.Lost), r.Seconds, r.PerSecond, r.P99,
+			perOrder(r, r.SQLPerOrder), perOrder(r, r.RedisPerOrder), verdictOf(r))
 		if err != nil {
 			return err
 		}
 	}
 	for _, r := range results {
 		if r.Recovery >= 0.001 {
-			fmt.Fprintf(w, "\n%s: the last %.3f s are the recovery of what the dead process held; clicks/s counts the time before.\n", r.Strategy, r.Recovery)
+			fmt.Fprintf(w,
+				"\n%s: the last %.3f s are the recovery of what the dead process held; clicks/s counts the time before.\n",
+				r.Strategy, r.Recovery)
 		}
 	}
 	for _, r := range results {
@@ -187,14 +198,16 @@ func writeLab(w io.Writer, p lab.Plan, results []lab.Result) error {
 		}
 	}
 	if slices.ContainsFunc(results, func(r lab.Result) bool { return r.Lucky }) {
-		_, err := fmt.Fprintln(w, "\nlucky: the strategy is wrong; this run just did not trigger it. Another seed, more double clicks or --faults kill show it.")
+		_, err := fmt.Fprintln(w,
+			"\nlucky: the strategy is wrong; this run just did not trigger it. Another seed, more double clicks or --faults kill show it.")
 		return err
 	}
 	return nil
 }
 
 func planText(p lab.Plan) string {
-	text := fmt.Sprintf("%d buyers, %d units, %d %% press twice, %d processes, seed %d", p.Buyers, p.Stock, p.DoubleClicks, p.Nodes, p.Seed)
+	text := fmt.Sprintf("%d buyers, %d units, %d %% press twice, %d processes, seed %d", p.Buyers, p.Stock,
+		p.DoubleClicks, p.Nodes, p.Seed)
 	if len(p.Faults) > 0 {
 		text += ", with " + strings.Join(p.Faults, " and ")
 	}
@@ -208,7 +221,8 @@ func dashIfZero(n int) string {
 	return fmt.Sprint(n)
 }
 
-// perOrder returns a number of calls; a shop of one's own makes them out of the lab's sight, unlike a program of one's own.
+// perOrder returns a number of calls; a shop of one's own makes them out of the lab's sight, unlike a program of one's
+// own.
 func perOrder(r lab.Result, calls float64) string {
 	if r.Strategy == lab.Mine && r.Verdict == nil {
 		return "-"

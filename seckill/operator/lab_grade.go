@@ -59,8 +59,8 @@ type gradeSeed struct {
 	value uint64
 }
 
-// Run grades one folder after the other, and writes the results of each when it has all of them. A program that fails is a
-// result, not an error.
+// Run grades one folder after the other, and writes the results of each when it has all of them. A program that fails
+// is a result, not an error.
 func (g LabGrade) Run(ctx context.Context, env Env) error {
 	seeds, err := g.seeds()
 	if err != nil {
@@ -77,7 +77,9 @@ func (g LabGrade) Run(ctx context.Context, env Env) error {
 			result, err := gradeFolder(ctx, LabStores(env.Backend, s, env.Schema), filepath.Join(g.Dir, folder), seeds,
 				func(t gradedTest) { fmt.Fprintf(env.Err, "%s: %s: %s\n", plain(folder), plain(t.Name), t.Status) })
 			if ctx.Err() != nil {
-				return fmt.Errorf("stopped: %d of %d folders were graded, and have their %s. Nothing else is left behind", len(all), len(folders), resultsName)
+				return fmt.Errorf(
+					"stopped: %d of %d folders were graded, and have their %s. Nothing else is left behind", len(all),
+					len(folders), resultsName)
 			}
 			if err != nil {
 				return err
@@ -105,7 +107,8 @@ func (g LabGrade) seeds() (all []gradeSeed, err error) {
 	for i, word := range strings.Fields(textOf(text)) {
 		seed, err := strconv.ParseUint(word, 10, 64)
 		if err != nil {
-			return nil, exitError{exitUsage, fmt.Errorf("--hidden-seeds: number %d in %s is not a seed", i+1, g.HiddenSeeds)}
+			return nil, exitError{exitUsage, fmt.Errorf("--hidden-seeds: number %d in %s is not a seed",
+				i+1, g.HiddenSeeds)}
 		}
 		all = append(all, gradeSeed{fmt.Sprintf("hidden seed %d", i+1), seed})
 	}
@@ -139,11 +142,13 @@ func foldersIn(dir string) (folders []string, err error) {
 	return folders, nil
 }
 
-// programsIn returns the names of the programs in a folder. It leaves out hidden files, such as those that macOS adds to an archive.
+// programsIn returns the names of the programs in a folder. It leaves out hidden files, such as those that macOS adds
+// to an archive.
 func programsIn(dir string) (names []string, err error) {
 	entries, err := os.ReadDir(dir)
 	for _, e := range entries {
-		if ext := filepath.Ext(e.Name()); e.Type().IsRegular() && !strings.HasPrefix(e.Name(), ".") && (ext == "."+lab.Lua || ext == "."+lab.SQL) {
+		if ext := filepath.Ext(e.Name()); e.Type().IsRegular() && !strings.HasPrefix(e.Name(), ".") &&
+			(ext == "."+lab.Lua || ext == "."+lab.SQL) {
 			names = append(names, e.Name())
 		}
 	}
@@ -151,7 +156,9 @@ func programsIn(dir string) (names []string, err error) {
 }
 
 // gradeFolder judges the programs of one folder with each seed. An error comes from the stores or from ctx.
-func gradeFolder(ctx context.Context, s lab.Stores, dir string, seeds []gradeSeed, report func(gradedTest)) (result graded, err error) {
+func gradeFolder(
+	ctx context.Context, s lab.Stores, dir string, seeds []gradeSeed, report func(gradedTest),
+) (result graded, err error) {
 	result = graded{Version: 2, Tests: []gradedTest{}}
 	names, err := programsIn(dir)
 	if err != nil {
@@ -230,15 +237,17 @@ func judgeTest(ctx context.Context, s lab.Stores, e lab.Exercise, p lab.Program,
 		return nil
 	}
 	missed := result.Checks[len(result.Checks)-1]
-	test.Status, test.Message = failed, new(fmt.Sprintf("%s, %s: %s (%s)", missed.Exercise, missed.Name, missed.Message.En, missed.Kind))
+	test.Status, test.Message = failed, new(fmt.Sprintf("%s, %s: %s (%s)", missed.Exercise, missed.Name,
+		missed.Message.En, missed.Kind))
 	if r := missed.Result; missed.Kind == lab.Failed && r.Verdict != nil {
-		test.Status, test.Message = notJudged, new(fmt.Sprintf("%s, %s: %s (%s)", missed.Exercise, missed.Name, r.Error, r.Problem))
+		test.Status, test.Message = notJudged, new(
+			fmt.Sprintf("%s, %s: %s (%s)", missed.Exercise, missed.Name, r.Error, r.Problem))
 	}
 	return nil
 }
 
-// write replaces the file in one step: a reader sees the old results or the new ones. It follows no link that a student may
-// have put there.
+// write replaces the file in one step: a reader sees the old results or the new ones. It follows no link that a student
+// may have put there.
 func (g graded) write(file string) error {
 	text, err := json.MarshalIndent(g, "", "  ")
 	if err != nil {
@@ -271,7 +280,8 @@ func writeGraded(w io.Writer, all []gradedFolder) error {
 		if first == "" && f.Message != nil {
 			first = *f.Message
 		}
-		fmt.Fprintf(table, "%s\t%s\t%d of %d\t%s\n", plain(f.Folder), f.Status, n, len(f.Tests), plain(strings.SplitN(first, "\n", 2)[0]))
+		fmt.Fprintf(table, "%s\t%s\t%d of %d\t%s\n", plain(f.Folder), f.Status, n, len(f.Tests),
+			plain(strings.SplitN(first, "\n", 2)[0]))
 	}
 	return table.Flush()
 }

@@ -29,7 +29,9 @@ func (l LabCompare) judgeMine(ctx context.Context, env Env, plan lab.Plan) error
 	return env.withOwnLab(ctx, func(s *backend.Stores) error {
 		result, err := lab.RunOutside(ctx, LabStores(env.Backend, s, env.Schema), plan, start, labProgress(env.Err))
 		if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
-			return fmt.Errorf("stopped. The processes of your shop are killed, and its role, tables and keys are removed; nothing is left behind%s", notWritten(l.HTML))
+			return fmt.Errorf(
+				"stopped. The processes of your shop are killed, and its role, tables and keys are removed; nothing is left behind%s",
+				notWritten(l.HTML))
 		}
 		if err != nil {
 			return asFlag(err)

@@ -57,10 +57,12 @@ func writeLabPage(w io.Writer, origin report.Origin, p lab.Plan, results []lab.R
 	head := report.Head{Title: report.Words{En: "miaosha lab", Zh: "miaosha 实验室"}, At: at.UTC(), Origin: origin,
 		Machine: fmt.Sprintf("%d CPUs, %s %s/%s", runtime.NumCPU(), runtime.Version(), runtime.GOOS, runtime.GOARCH),
 		Facts: []report.Words{{En: planText(p), Zh: planTextZh(p)},
-			{En: "The crowd, the shop's processes and the stores share this machine, so compare rows, not machines.", Zh: "买家、店铺的各个进程和数据库共用这台机器，所以只能在各行之间比较，不能在机器之间比较。"}}}
+			{En: "The crowd, the shop's processes and the stores share this machine, so compare rows, not machines.",
+				Zh: "买家、店铺的各个进程和数据库共用这台机器，所以只能在各行之间比较，不能在机器之间比较。"}}}
 	head.Good, head.Verdict = labVerdict(p, results)
 	head.Mixed = slices.ContainsFunc(results, func(r lab.Result) bool { return !r.Right })
-	if err := labPage.ExecuteTemplate(w, "frame", map[string]any{"Head": head, "Rows": rows, "Sources": sources}); err != nil {
+	if err := labPage.ExecuteTemplate(w, "frame", map[string]any{"Head": head, "Rows": rows,
+		"Sources": sources}); err != nil {
 		return fmt.Errorf("write the page: %w", err)
 	}
 	return nil
@@ -74,8 +76,8 @@ func planTextZh(p lab.Plan) string {
 	return text
 }
 
-// labVerdict returns the results in one sentence. They are good if every strategy ended, and without a fault those that are right by
-// design came out right. A shop of one's own has to be right under faults too.
+// labVerdict returns the results in one sentence. They are good if every strategy ended, and without a fault those that
+// are right by design came out right. A shop of one's own has to be right under faults too.
 func labVerdict(p lab.Plan, results []lab.Result) (good bool, w report.Words) {
 	right, wrong, byDesign := 0, map[string][]string{}, map[string]lab.StrategyInfo{}
 	for _, info := range lab.Strategies() {
@@ -89,19 +91,25 @@ func labVerdict(p lab.Plan, results []lab.Result) (good bool, w report.Words) {
 		if r.Lucky {
 			wrong["lucky"] = append(wrong["lucky"], r.Strategy)
 		}
-		good = good && r.Error == "" && (r.Right || r.Strategy != lab.Mine && (!byDesign[r.Strategy].Right || len(p.Faults) > 0))
-		for kind, is := range map[string]bool{"oversold": r.Oversold > 0, "unsold": r.Unsold > 0 && !r.Slow, "duplicates": r.Duplicates > 0, "lost": r.Lost > 0, "denied": r.Denied > 0,
+		good = good && r.Error == "" && (r.Right || r.Strategy != lab.Mine &&
+			(!byDesign[r.Strategy].Right || len(p.Faults) > 0))
+		for kind, is := range map[string]bool{"oversold": r.Oversold > 0, "unsold": r.Unsold > 0 && !r.Slow,
+			"duplicates": r.Duplicates > 0, "lost": r.Lost > 0, "denied": r.Denied > 0,
 			"slow": r.Slow && !r.Busy, "busy": r.Slow && r.Busy, "error": r.Error != "" && !r.Slow} {
 			if is {
 				wrong[kind] = append(wrong[kind], r.Strategy)
 			}
 		}
 	}
-	w = report.Words{En: fmt.Sprintf("%d of %d strategies came out right in this run", right, len(results)), Zh: fmt.Sprintf("这一次运行里，%d 种方案有 %d 种结果正确", len(results), right)}
+	w = report.Words{En: fmt.Sprintf("%d of %d strategies came out right in this run", right, len(results)),
+		Zh: fmt.Sprintf("这一次运行里，%d 种方案有 %d 种结果正确", len(results), right)}
 	for _, part := range []struct{ kind, en, zh string }{
-		{"oversold", "sold more than there was: ", "超卖："}, {"unsold", "left units unsold: ", "少卖："}, {"duplicates", "sold twice to one buyer: ", "同一买家买到两件："},
-		{"lost", "lost what it had promised: ", "丢单："}, {"denied", "said no to buyers with an order: ", "有订单却说没抢到："}, {"lucky", "right by luck alone: ", "侥幸才对："},
-		{"slow", "exact, but slow, not finished: ", "准确，但慢，没有跑完："}, {"busy", "not finished, since the machine was too busy: ", "机器太忙，没有跑完："},
+		{"oversold", "sold more than there was: ", "超卖："}, {"unsold", "left units unsold: ", "少卖："},
+		{"duplicates", "sold twice to one buyer: ", "同一买家买到两件："},
+		{"lost", "lost what it had promised: ", "丢单："}, {"denied", "said no to buyers with an order: ", "有订单却说没抢到："},
+		{"lucky", "right by luck alone: ", "侥幸才对："},
+		{"slow", "exact, but slow, not finished: ", "准确，但慢，没有跑完："},
+		{"busy", "not finished, since the machine was too busy: ", "机器太忙，没有跑完："},
 		{"error", "did not finish: ", "没有跑完："},
 	} {
 		if names := wrong[part.kind]; len(names) > 0 {

@@ -28,7 +28,8 @@ func RunProgram() {
 // judgeFile judges a program in Lua or SQL.
 func (l LabCompare) judgeFile(ctx context.Context, env Env, plan lab.Plan) error {
 	if len(l.Strategies) > 0 || l.Mine != "" {
-		return exitError{exitUsage, errors.New("--mine-file judges your program alone; leave out --strategies and --mine")}
+		return exitError{exitUsage,
+			errors.New("--mine-file judges your program alone; leave out --strategies and --mine")}
 	}
 	if err := asFlag(plan.ValidateForProgram()); err != nil {
 		return err
@@ -40,9 +41,12 @@ func (l LabCompare) judgeFile(ctx context.Context, env Env, plan lab.Plan) error
 	began := time.Now()
 	fmt.Fprintf(env.Err, "lab: %s: %s\n", l.MineFile, planText(plan))
 	return env.withLab(ctx, func(s *backend.Stores) error {
-		results, err := lab.Judge(ctx, LabStores(env.Backend, s, env.Schema), program, []lab.Plan{plan}, labProgress(env.Err))
+		results, err := lab.Judge(ctx, LabStores(env.Backend, s, env.Schema), program, []lab.Plan{plan},
+			labProgress(env.Err))
 		if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
-			return fmt.Errorf("stopped. The program's process is killed, and its database and role are removed; nothing is left behind%s", notWritten(l.HTML))
+			return fmt.Errorf(
+				"stopped. The program's process is killed, and its database and role are removed; nothing is left behind%s",
+				notWritten(l.HTML))
 		}
 		if err != nil {
 			return asFlag(err)
@@ -85,11 +89,13 @@ var kindTexts = map[string]string{
 	lab.UnknownOutcome: "an unknown outcome: a lost reply was taken for a failure",
 	lab.StaysUnsold:    "an unsold unit: a buyer was refused while a unit was left",
 	lab.TooSlow:        "too slow: exact, but short of the target",
-	lab.Tampered:       "tampered: the program has changed what belongs to the judge, or has written orders that no buyer asked for",
-	lab.Failed:         "the program did not run",
+	lab.Tampered: "tampered: the program has changed what belongs to the judge, " +
+		"or has written orders that no buyer asked for",
+	lab.Failed: "the program did not run",
 }
 
-// writeVerdict writes what went wrong and the schedule that shows it, one column for each buyer and the state at the right.
+// writeVerdict writes what went wrong and the schedule that shows it, one column for each buyer and the state at the
+// right.
 func writeVerdict(w io.Writer, r lab.Result) error {
 	if r.Verdict == nil {
 		return nil
@@ -104,7 +110,8 @@ func writeVerdict(w io.Writer, r lab.Result) error {
 	if s == nil {
 		return nil
 	}
-	fmt.Fprintf(w, "\nThe shortest schedule that shows it (%d tried): %s, stock %d, %s", s.Tried, s.Clicks, s.Stock, count(s.Switches, "switch", "switches"))
+	fmt.Fprintf(w, "\nThe shortest schedule that shows it (%d tried): %s, stock %d, %s", s.Tried, s.Clicks, s.Stock,
+		count(s.Switches, "switch", "switches"))
 	if s.Fault != "" {
 		fmt.Fprintf(w, ", fault %s", s.Fault)
 	}
@@ -121,7 +128,8 @@ func writeVerdict(w io.Writer, r lab.Result) error {
 		if i == s.Broken {
 			mark = "   <- here it goes wrong"
 		}
-		fmt.Fprintf(w, "%2d %s%s  %-70s  stock %s, orders [%s]%s%s\n", i+1, strings.Repeat("    ", step.Buyer-1), clickOf(s.Users, step.Buyer), text,
+		fmt.Fprintf(w, "%2d %s%s  %-70s  stock %s, orders [%s]%s%s\n", i+1, strings.Repeat("    ", step.Buyer-1),
+			clickOf(s.Users, step.Buyer), text,
 			step.State.Stock, step.State.Orders, keysText(step.State.Keys), mark)
 	}
 	return nil

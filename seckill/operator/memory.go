@@ -38,7 +38,8 @@ const (
 // ctx ends. Go alone would do so only after minutes, since a quiet process produces no garbage
 // that starts a collection.
 func ReleaseMemory(ctx context.Context) error {
-	samples := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}, {Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
+	samples := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}, {Name: "/memory/classes/total:bytes"},
+		{Name: "/memory/classes/heap/released:bytes"}}
 	read := func() (allocated, held uint64) {
 		metrics.Read(samples)
 		return samples[0].Value.Uint64(), samples[1].Value.Uint64() - samples[2].Value.Uint64()

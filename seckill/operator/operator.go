@@ -38,8 +38,8 @@ type Env struct {
 	Origin      report.Origin
 }
 
-// withStores opens the stores for a command. It refuses those of two shops, and those of which one has gone back, until the
-// shop has started again.
+// withStores opens the stores for a command. It refuses those of two shops, and those of which one has gone back, until
+// the shop has started again.
 func (env Env) withStores(ctx context.Context, do func(*backend.Stores) error) error {
 	return env.withAnyStores(ctx, func(s *backend.Stores) error {
 		past, err := lineage.Look(ctx, s.Lineage(env.Log, nil))
@@ -62,7 +62,8 @@ func (env Env) withAnyStores(ctx context.Context, do func(*backend.Stores) error
 	return do(s)
 }
 
-// writeReport writes the result of Bench or Lab: to the file of --html as a page, if there is one, and as JSON or as text to Out.
+// writeReport writes the result of Bench or Lab: to the file of --html as a page, if there is one, and as JSON or as
+// text to Out.
 func (env Env) writeReport(file string, asJSON bool, result any, page, text func(io.Writer) error) error {
 	if file != "" {
 		var b bytes.Buffer
@@ -124,8 +125,9 @@ func (a Admin) Run(ctx context.Context, env Env) (err error) {
 			return err
 		}
 		defer sessions.Close()
-		created, err := user.New(s.Users, s.Redis, s.Secret, user.Config{}, env.Log).MakeStaff(ctx, sessions, user.Staff{Phone: a.Phone, Password: password,
-			Role: a.Role, By: a.By, PasswordDue: made && !env.Backend.Sandboxed()})
+		created, err := user.New(s.Users, s.Redis, s.Secret, user.Config{}, env.Log).MakeStaff(ctx, sessions,
+			user.Staff{Phone: a.Phone, Password: password,
+				Role: a.Role, By: a.By, PasswordDue: made && !env.Backend.Sandboxed()})
 		if invalid := (user.InvalidError{}); errors.As(err, &invalid) {
 			if invalid.Field == "phone" {
 				return errors.New("--phone: 11 digits, beginning with 13 to 19")
@@ -133,7 +135,8 @@ func (a Admin) Run(ctx context.Context, env Env) (err error) {
 			return fmt.Errorf("--%s: not possible (%s)", invalid.Field, invalid.Reason)
 		}
 		if errors.Is(err, user.ErrNotByAdmin) {
-			return errors.New("--by: the shop has an administrator already: give the phone of one, on whose behalf this is done")
+			return errors.New(
+				"--by: the shop has an administrator already: give the phone of one, on whose behalf this is done")
 		}
 		if err != nil {
 			return err
@@ -155,7 +158,8 @@ func (a Admin) Run(ctx context.Context, env Env) (err error) {
 func phone(flag, written string) (string, error) {
 	stored, err := typed.Phone(written)
 	if err != nil {
-		return "", fmt.Errorf("%s: a phone number may contain digits, spaces, dashes and a leading +; found %w", flag, err)
+		return "", fmt.Errorf("%s: a phone number may contain digits, spaces, dashes and a leading +; found %w", flag,
+			err)
 	}
 	return stored, nil
 }

@@ -19,8 +19,8 @@ import (
 	"miaosha/web"
 )
 
-// Sale has the commands that make, show and change sales. Without a verb it makes one and publishes it. The states of a sale
-// are in goods/change.go.
+// Sale has the commands that make, show and change sales. Without a verb it makes one and publishes it. The states of a
+// sale are in goods/change.go.
 type Sale struct {
 	TimeZone string `name:"time-zone" env:"MIAOSHA_TIME_ZONE" default:"Local" help:"The shop's time zone, for times without one."`
 
@@ -79,7 +79,8 @@ func (c SaleNew) create(ctx context.Context, env Env, in *Sale, state string) er
 		if err := checkImage(ctx, store, c.Image); err != nil {
 			return flagError(err)
 		}
-		id, err := store.AddSale(ctx, admin.By{From: "miaosha sale"}, admin.NewSale{Item: item, Terms: terms, State: state})
+		id, err := store.AddSale(ctx, admin.By{From: "miaosha sale"},
+			admin.NewSale{Item: item, Terms: terms, State: state})
 		if err == nil {
 			_, err = fmt.Fprintln(env.Out, id)
 			env.sayWhere(s)
@@ -88,7 +89,8 @@ func (c SaleNew) create(ctx context.Context, env Env, in *Sale, state string) er
 	})
 }
 
-// checkImage returns an InvalidError if the shop does not have the image: none, a drawing of its own, or an uploaded picture.
+// checkImage returns an InvalidError if the shop does not have the image: none, a drawing of its own, or an uploaded
+// picture.
 func checkImage(ctx context.Context, store *admin.Store, image string) error {
 	own := web.OwnPictures()
 	if image == "" || slices.Contains(own, image) {
@@ -99,7 +101,8 @@ func checkImage(ctx context.Context, store *admin.Store, image string) error {
 		_, err = store.Picture(ctx, name)
 	}
 	if errors.Is(err, admin.ErrNoPicture) {
-		return goods.InvalidError{Field: "image", Reason: "unknown", Text: fmt.Sprintf("the shop has no picture %q. It has %s, and those uploaded in the back office: /pictures/...",
+		return goods.InvalidError{Field: "image", Reason: "unknown", Text: fmt.Sprintf(
+			"the shop has no picture %q. It has %s, and those uploaded in the back office: /pictures/...",
 			image, strings.Join(own, ", "))}
 	}
 	return err
@@ -151,7 +154,8 @@ func (c SaleList) Run(ctx context.Context, env Env, in *Sale) error {
 		w := tabwriter.NewWriter(env.Out, 0, 0, 2, ' ', 0)
 		fmt.Fprintln(w, "ID\tSTATE\tSTART\tEND\tTOTAL\tLEFT\tPENDING\tPAID\tTITLE")
 		for _, l := range sales {
-			fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%d\t%d\t%d\t%d\t%s\n", l.ID, l.State, l.StartsAt.In(zone).Format(time.DateTime),
+			fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%d\t%d\t%d\t%d\t%s\n", l.ID, l.State,
+				l.StartsAt.In(zone).Format(time.DateTime),
 				l.EndsAt.In(zone).Format(time.DateTime), l.Total, l.Stock, l.Pending, l.Paid, l.Title)
 		}
 		return w.Flush()
@@ -250,9 +254,11 @@ func (c SaleID) change(ctx context.Context, env Env, in *Sale, do string, change
 		return err
 	}
 	return env.withShop(ctx, func(s *backend.Stores) error {
-		_, err = admin.New(s.Web, order.Config{}, nil).ChangeSale(ctx, admin.By{From: "miaosha sale " + do}, do, c.ID, change)
+		_, err = admin.New(s.Web, order.Config{}, nil).ChangeSale(ctx, admin.By{From: "miaosha sale " + do},
+			do, c.ID, change)
 		if pg := new(pgconn.PgError); errors.As(err, &pg) && pg.Code == "42501" {
-			return errors.New("this role of Postgres may not change sales: set DATABASE_URL to that of an owner (see deploy/README.md)")
+			return errors.New(
+				"this role of Postgres may not change sales: set DATABASE_URL to that of an owner (see deploy/README.md)")
 		}
 		if errors.Is(err, goods.ErrNoSale) {
 			return fmt.Errorf("sale %d: %w", c.ID, err)
@@ -283,9 +289,12 @@ func awaitGate(ctx context.Context, s *backend.Stores, sales *goods.Store, id in
 		case g.State == admin.GateReady:
 			return fmt.Sprintf("the gate is %s and has %d units", sale.State, g.Units)
 		case g.State == admin.GateLater:
-			return fmt.Sprintf("the sale has no gate yet: it gets one at %s, ten minutes before it opens", g.From.In(zone).Format(time.DateTime))
+			return fmt.Sprintf("the sale has no gate yet: it gets one at %s, ten minutes before it opens",
+				g.From.In(zone).Format(time.DateTime))
 		case g.State == admin.GateBeyond:
-			return fmt.Sprintf("%d other sales are open or about to open, and no more have a gate: close some, or move this one", goods.MostNear)
+			return fmt.Sprintf(
+				"%d other sales are open or about to open, and no more have a gate: close some, or move this one",
+				goods.MostNear)
 		case g.State == admin.GateNone && sale.State == goods.Draft:
 			return "a draft has no gate"
 		case g.State == admin.GateNone:
@@ -293,7 +302,8 @@ func awaitGate(ctx context.Context, s *backend.Stores, sales *goods.Store, id in
 		}
 		select {
 		case <-ctx.Done():
-			return "the sale is changed, but its gate has not followed yet: no shop with a gate runs, or a store does not answer"
+			return "the sale is changed, but its gate has not followed yet: " +
+				"no shop with a gate runs, or a store does not answer"
 		case <-time.After(gatePause):
 		}
 	}

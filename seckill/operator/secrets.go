@@ -20,9 +20,10 @@ func isSecret(name string) bool {
 	return strings.HasSuffix(name, "secret") || strings.HasSuffix(name, "salt") || strings.HasSuffix(name, "-url")
 }
 
-// Environment returns a resolver that reads settings from the environment. A secret or a URL may be in a file: if there is NAME_FILE
-// in place of NAME, the value is the text of that file. White space and invisible characters around a value do not count. A variable
-// or a file that is empty is an error: such a value got lost on its way, and the default is not what was meant.
+// Environment returns a resolver that reads settings from the environment. A secret or a URL may be in a file: if there
+// is NAME_FILE in place of NAME, the value is the text of that file. White space and invisible characters around a
+// value do not count. A variable or a file that is empty is an error: such a value got lost on its way, and the default
+// is not what was meant.
 func Environment(environment func(name string) (value string, ok bool)) kong.Resolver {
 	return kong.ResolverFunc(func(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
 		if len(flag.Envs) == 0 {

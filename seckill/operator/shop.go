@@ -14,15 +14,17 @@ import (
 	"miaosha/seckill/sandbox"
 )
 
-// ofARealShop reports whether a setting speaks of a real shop: the address of a store, what signs, a payment provider, and the ways
-// by which people reach a shop. Beside one of them the sandbox starts only if it is asked for by name.
+// ofARealShop reports whether a setting speaks of a real shop: the address of a store, what signs, a payment provider,
+// and the ways by which people reach a shop. Beside one of them the sandbox starts only if it is asked for by name.
 func ofARealShop(flag string) bool {
 	return isSecret(flag) && flag != "asset-url" || flag == "trusted-proxies" || flag == "tls-domain"
 }
 
-// CheckSandbox returns an error if the sandbox, whose passwords are public, would run Postgres for a command although a setting speaks
-// of a real shop. It is also an error if a secret or a URL among the arguments is empty.
-func CheckSandbox(parsed *kong.Context, cfg backend.Config, environment func(name string) (value string, ok bool)) error {
+// CheckSandbox returns an error if the sandbox, whose passwords are public, would run Postgres for a command although a
+// setting speaks of a real shop. It is also an error if a secret or a URL among the arguments is empty.
+func CheckSandbox(
+	parsed *kong.Context, cfg backend.Config, environment func(name string) (value string, ok bool),
+) error {
 	arguments := map[string]bool{}
 	for _, p := range parsed.Path {
 		if p.Flag == nil || p.Resolved {
@@ -54,7 +56,8 @@ func CheckSandbox(parsed *kong.Context, cfg backend.Config, environment func(nam
 	case !cfg.Sandboxed() || len(given) == 0:
 		return nil
 	case asked && proxies:
-		return exitError{exitUsage, errors.New("--trusted-proxies (MIAOSHA_TRUSTED_PROXIES): the sandbox trusts no proxy, because its passwords are public; a real shop needs DATABASE_URL and REDIS_URL")}
+		return exitError{exitUsage, errors.New(
+			"--trusted-proxies (MIAOSHA_TRUSTED_PROXIES): the sandbox trusts no proxy, because its passwords are public; a real shop needs DATABASE_URL and REDIS_URL")}
 	case asked:
 		return nil
 	}
@@ -62,7 +65,8 @@ func CheckSandbox(parsed *kong.Context, cfg backend.Config, environment func(nam
 	if cfg.RedisURL != "" {
 		runs = "postgres"
 	}
-	return exitError{exitUsage, fmt.Errorf("%s: this is for a real shop, and DATABASE_URL is not set. Set DATABASE_URL and REDIS_URL; or, for the sandbox, whose passwords are public, leave it out or add --sandbox %s (MIAOSHA_SANDBOX)",
+	return exitError{exitUsage, fmt.Errorf(
+		"%s: this is for a real shop, and DATABASE_URL is not set. Set DATABASE_URL and REDIS_URL; or, for the sandbox, whose passwords are public, leave it out or add --sandbox %s (MIAOSHA_SANDBOX)",
 		strings.Join(given, ", "), runs)}
 }
 
@@ -88,17 +92,20 @@ func (env Env) withShop(ctx context.Context, do func(*backend.Stores) error) err
 	return env.withStores(ctx, do)
 }
 
-// requireShop returns an error if there is no shop. A command about a shop makes no sandbox: beside a shop whose settings are
-// elsewhere, as those of a service are, a new one would take what was meant for that shop.
+// requireShop returns an error if there is no shop. A command about a shop makes no sandbox: beside a shop whose
+// settings are elsewhere, as those of a service are, a new one would take what was meant for that shop.
 func (env Env) requireShop() error {
 	missing, err := env.missingSandbox()
 	if err == nil && missing != "" {
-		err = fmt.Errorf("there is no shop: no setting names one, and there is no sandbox in %s (--data-dir). Set DATABASE_URL, REDIS_URL and the rest as your shop has them (systemctl cat miaosha shows where), or start miaosha, which makes a sandbox", missing)
+		err = fmt.Errorf(
+			"there is no shop: no setting names one, and there is no sandbox in %s (--data-dir). Set DATABASE_URL, REDIS_URL and the rest as your shop has them (systemctl cat miaosha shows where), or start miaosha, which makes a sandbox",
+			missing)
 	}
 	return err
 }
 
-// withLab opens the stores for a run of the lab, which needs no shop: without one, those of a sandbox that is removed at the end.
+// withLab opens the stores for a run of the lab, which needs no shop: without one, those of a sandbox that is removed
+// at the end.
 func (env Env) withLab(ctx context.Context, do func(*backend.Stores) error) (err error) {
 	missing, err := env.missingSandbox()
 	if err != nil {
@@ -114,8 +121,8 @@ func (env Env) withLab(ctx context.Context, do func(*backend.Stores) error) (err
 	return env.withStores(ctx, do)
 }
 
-// withOwnLab opens the stores of a sandbox that is removed at the end, also beside a shop: a program of someone else shares no store
-// with it.
+// withOwnLab opens the stores of a sandbox that is removed at the end, also beside a shop: a program of someone else
+// shares no store with it.
 func (env Env) withOwnLab(ctx context.Context, do func(*backend.Stores) error) (err error) {
 	env.Backend.DatabaseURL = ""
 	own, remove, err := env.ownStores(ctx)
@@ -126,8 +133,8 @@ func (env Env) withOwnLab(ctx context.Context, do func(*backend.Stores) error) (
 	return own.withStores(ctx, do)
 }
 
-// missingSandbox returns the data folder of the sandbox that the settings mean and that does not exist, "" if there is none or it
-// exists.
+// missingSandbox returns the data folder of the sandbox that the settings mean and that does not exist, "" if there is
+// none or it exists.
 func (env Env) missingSandbox() (folder string, err error) {
 	own := env.Backend.Sandbox()
 	if err := env.Backend.RequireStores(); err != nil || !own.Postgres && !own.Redis {

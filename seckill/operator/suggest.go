@@ -18,7 +18,8 @@ var (
 	notOneOf           = regexp.MustCompile(`^(.+) must be one of (.+) but got "(.*)"$`)
 )
 
-// Explain returns kong's error about a command line as one that names what is possible, with the exit code for wrong usage.
+// Explain returns kong's error about a command line as one that names what is possible, with the exit code for wrong
+// usage.
 func Explain(app *kong.Application, args []string, err error) error {
 	return exitError{exitUsage, explain(app.Node, args, err)}
 }
@@ -30,7 +31,8 @@ func explain(app *kong.Node, args []string, err error) error {
 		if len(names) == 0 {
 			return fmt.Errorf("unexpected argument %s: see %s --help", m[1], node.FullPath())
 		}
-		return fmt.Errorf("there is no command %q%s The commands are %s", m[1], didYouMean(m[1], names), strings.Join(names, ", "))
+		return fmt.Errorf("there is no command %q%s The commands are %s", m[1], didYouMean(m[1], names),
+			strings.Join(names, ", "))
 	}
 	if m := notOneOf.FindStringSubmatch(err.Error()); m != nil {
 		names := strings.Split(strings.ReplaceAll(m[2], `"`, ""), ",")
@@ -55,8 +57,9 @@ func explain(app *kong.Node, args []string, err error) error {
 	return err
 }
 
-// CheckVariables returns an error for a variable of the environment whose name is nearly that of a setting: what it was to set is not
-// set. It also returns the other names that begin with MIAOSHA_ and are none of the shop, as Kubernetes makes for a service miaosha.
+// CheckVariables returns an error for a variable of the environment whose name is nearly that of a setting: what it was
+// to set is not set. It also returns the other names that begin with MIAOSHA_ and are none of the shop, as Kubernetes
+// makes for a service miaosha.
 func CheckVariables(app *kong.Application, environ []string) (unknown []string, err error) {
 	known, there := map[string]bool{"MIAOSHA_FAILPOINTS": true}, map[string]bool{} // failpoints are in no release
 	for _, flag := range allFlags(app.Node) {
@@ -70,7 +73,8 @@ func CheckVariables(app *kong.Application, environ []string) (unknown []string, 
 		there[name] = true
 	}
 	for _, name := range slices.Sorted(maps.Keys(there)) {
-		if known[name] || runtime.GOOS == "windows" && known[strings.ToUpper(name)] { // there the case of a name does not count
+		if known[name] || runtime.GOOS == "windows" && known[strings.ToUpper(name)] {
+			// there the case of a name does not count
 			continue
 		}
 		meant := ""
@@ -78,11 +82,13 @@ func CheckVariables(app *kong.Application, environ []string) (unknown []string, 
 			meant = nearestSetting(name, known)
 		}
 		if plain := strings.TrimSuffix(meant, "_FILE"); !known[meant] && known[plain] {
-			return nil, exitError{exitUsage, fmt.Errorf("%s: only a secret or a URL may be in a file: set %s", name, plain)}
+			return nil, exitError{exitUsage, fmt.Errorf(
+				"%s: only a secret or a URL may be in a file: set %s", name, plain)}
 		}
 		switch ours := strings.HasPrefix(name, prefix); {
 		case meant != "" && (ours || strings.HasPrefix(meant, prefix) || !there[meant] && !there[meant+"_FILE"]):
-			return nil, exitError{exitUsage, fmt.Errorf("the variable %s is no setting, did you mean %s? The settings are in miaosha --help", name, meant)}
+			return nil, exitError{exitUsage, fmt.Errorf(
+				"the variable %s is no setting, did you mean %s? The settings are in miaosha --help", name, meant)}
 		case ours:
 			unknown = append(unknown, name)
 		}
@@ -92,13 +98,15 @@ func CheckVariables(app *kong.Application, environ []string) (unknown []string, 
 
 const prefix = "MIAOSHA_"
 
-// serviceLink matches the variables that Kubernetes and Docker make for a service, such as miaosha-redis. No setting ends so.
+// serviceLink matches the variables that Kubernetes and Docker make for a service, such as miaosha-redis. No setting
+// ends so.
 var serviceLink = regexp.MustCompile(`_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)$`)
 
-// nearestSetting returns the setting that a name of a variable probably means, "" for none. What does not begin as ours do has to be
-// very near: it may be another program's.
+// nearestSetting returns the setting that a name of a variable probably means, "" for none. What does not begin as ours
+// do has to be very near: it may be another program's.
 func nearestSetting(name string, known map[string]bool) (meant string) {
-	word := strings.ToUpper(strings.NewReplacer("-", "_", ".", "_").Replace(trim(name))) // a byte order mark may stand before the first name of a file
+	// a byte order mark may stand before the first name of a file
+	word := strings.ToUpper(strings.NewReplacer("-", "_", ".", "_").Replace(trim(name)))
 	if known[word] {
 		return word
 	}

@@ -20,8 +20,9 @@ const recoverLimit = 30 * time.Second
 // TeachFaults are the faults of the teaching panel, with the seconds that each lasts if no other number is asked for.
 var TeachFaults = map[string]int{"kill": 4, "redis": 5, "flush": 0, "postgres": 10}
 
-// Teacher breaks a part of the running sandbox on purpose, one part at a time, so that a class sees what a buyer notices of it and
-// how the shop recovers. Each fault ends automatically, even if this process dies meanwhile. Nothing starts before Run is called.
+// Teacher breaks a part of the running sandbox on purpose, one part at a time, so that a class sees what a buyer
+// notices of it and how the shop recovers. Each fault ends automatically, even if this process dies meanwhile. Nothing
+// starts before Run is called.
 type Teacher struct {
 	env    Env
 	stores *backend.Stores
@@ -64,11 +65,13 @@ type Second struct {
 
 // NewTeacher returns a Teacher for the sandbox of this process. gate says whether the shop at url has a gate.
 func NewTeacher(env Env, stores *backend.Stores, url string, gate bool) *Teacher {
-	return &Teacher{env: env, stores: stores, can: possible(stores.Sandbox, url, gate), next: make(chan lesson, 1), now: Lesson{State: "idle"}}
+	return &Teacher{env: env, stores: stores, can: possible(stores.Sandbox, url, gate), next: make(chan lesson, 1),
+		now: Lesson{State: "idle"}}
 }
 
-// possible returns each fault with the reason why it is not possible here, "" if it is: linux (only there), joined (another process
-// runs the servers), own (the server is not the sandbox's), embedded (Redis is inside this process), gate (it is off), tls.
+// possible returns each fault with the reason why it is not possible here, "" if it is: linux (only there), joined
+// (another process runs the servers), own (the server is not the sandbox's), embedded (Redis is inside this process),
+// gate (it is off), tls.
 func possible(s *sandbox.Sandbox, url string, gate bool) map[string]string {
 	can := map[string]string{}
 	for fault := range TeachFaults {
@@ -184,8 +187,8 @@ func (t *Teacher) make(ctx context.Context, l lesson) error {
 	return fmt.Errorf("no fault %q", l.fault)
 }
 
-// recover waits until both stores answer and the audit is clean. What the audit says at the end of its time is a result, not an
-// error.
+// recover waits until both stores answer and the audit is clean. What the audit says at the end of its time is a
+// result, not an error.
 func (t *Teacher) recover(ctx context.Context) error {
 	began := time.Now()
 	t.update(func(l *Lesson) { l.State = "recovering" })

@@ -9,8 +9,8 @@ import (
 	"miaosha/seckill/bench"
 )
 
-// The second process sells to this many bots a second, and waits before each settle transaction, so that it always has tickets that
-// are not orders yet. Its sale stays in the list for a few minutes.
+// The second process sells to this many bots a second, and waits before each settle transaction, so that it always has
+// tickets that are not orders yet. Its sale stays in the list for a few minutes.
 const (
 	secondPerSecond = 40
 	secondPause     = "1s"
@@ -18,18 +18,21 @@ const (
 	takeOverLimit   = 20 * time.Second
 )
 
-// killSecond starts a second process of the shop on the same stores, lets bots buy there for some seconds, kills it in the middle
-// of them, and waits until its tickets are orders.
+// killSecond starts a second process of the shop on the same stores, lets bots buy there for some seconds, kills it in
+// the middle of them, and waits until its tickets are orders.
 func (t *Teacher) killSecond(ctx context.Context, lasts time.Duration) error {
-	second, err := startChild(ctx, t.env, "serve", "--addr", "127.0.0.1:0", "--ops-addr", "off", "--settle-pause", secondPause)
+	second, err := startChild(ctx, t.env, "serve", "--addr", "127.0.0.1:0", "--ops-addr", "off",
+		"--settle-pause", secondPause)
 	if err != nil {
 		return err
 	}
 	defer second.stop()
 	seconds := int(lasts/time.Second) + 1 // clicks are under way at its death
 	now := time.Now()
-	sale, err := goods.New(t.stores.Web).Sell(ctx, goods.Item{Title: "教学：第二个进程被 kill -9", TitleEN: "Teaching: kill -9 a second process", Image: "goods/parcel.svg"},
-		goods.Terms{Price: 1, Total: secondPerSecond * seconds, StartsAt: now.Add(-time.Minute), EndsAt: now.Add(secondSale)})
+	sale, err := goods.New(t.stores.Web).Sell(ctx, goods.Item{Title: "教学：第二个进程被 kill -9",
+		TitleEN: "Teaching: kill -9 a second process", Image: "goods/parcel.svg"},
+		goods.Terms{Price: 1, Total: secondPerSecond * seconds, StartsAt: now.Add(-time.Minute),
+			EndsAt: now.Add(secondSale)})
 	if err != nil {
 		return err
 	}
@@ -74,7 +77,9 @@ func (t *Teacher) killSecond(ctx context.Context, lasts time.Duration) error {
 }
 
 // watchTakeOver waits until every ticket that the dead process gave is an order.
-func (t *Teacher) watchTakeOver(ctx context.Context, died time.Time, turn bench.Turn, count func(context.Context) (int, error)) error {
+func (t *Teacher) watchTakeOver(
+	ctx context.Context, died time.Time, turn bench.Turn, count func(context.Context) (int, error),
+) error {
 	orders := 0
 	for {
 		n, err := count(ctx)

@@ -17,8 +17,9 @@ import (
 // canStop says that a process and its children can be stopped for a while, and that a child ends with this process.
 const canStop = true
 
-// pauseProcesses stops a server of this process, and its children, for as long as d; less if ctx ends. A helper lets them go on if
-// this process dies meanwhile: a stopped process takes no other signal, not even the one that tells it of our death.
+// pauseProcesses stops a server of this process, and its children, for as long as d; less if ctx ends. A helper lets
+// them go on if this process dies meanwhile: a stopped process takes no other signal, not even the one that tells it of
+// our death.
 func pauseProcesses(ctx context.Context, d time.Duration, server int) (err error) {
 	if server == 0 || parentOf(server) != os.Getpid() {
 		return errors.New("the server is just being started again")

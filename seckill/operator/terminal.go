@@ -34,8 +34,8 @@ func ExitCode(err error) int {
 	return 1
 }
 
-// Coloured reports whether text for f may have colours: f is a terminal that knows them, and noColor, the value of NO_COLOR, is
-// empty (https://no-color.org).
+// Coloured reports whether text for f may have colours: f is a terminal that knows them, and noColor, the value of
+// NO_COLOR, is empty (https://no-color.org).
 func Coloured(f *os.File, noColor, terminal string) bool {
 	return noColor == "" && terminal != "dumb" && term.IsTerminal(int(f.Fd()))
 }
@@ -79,8 +79,8 @@ func (v verdicts) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// progress says how far a command is: on a terminal in a line that it rewrites, elsewhere in a line a second at most. It is for one
-// goroutine.
+// progress says how far a command is: on a terminal in a line that it rewrites, elsewhere in a line a second at most.
+// It is for one goroutine.
 type progress struct {
 	w        *os.File
 	terminal bool

@@ -35,7 +35,9 @@ func (c Ticket) Run(ctx context.Context, env Env) error {
 		t, err := admin.NewTickets(s.Web, s.Redis).Timeline(ctx, c.ID)
 		switch {
 		case errors.Is(err, order.ErrNotFound):
-			return fmt.Errorf("ticket %s not found, neither in Postgres nor in a process; the result of an old one may be in an archive (miaosha archive)", c.ID)
+			return fmt.Errorf(
+				"ticket %s not found, neither in Postgres nor in a process; the result of an old one may be in an archive (miaosha archive)",
+				c.ID)
 		case err != nil:
 			return err
 		case c.JSON:
@@ -63,17 +65,20 @@ func printTimeline(out io.Writer, t admin.Timeline) error {
 		for _, name := range slices.Sorted(maps.Keys(step.Detail)) {
 			detail = append(detail, fmt.Sprintf("%s=%v", name, step.Detail[name]))
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", step.At.Local().Format("2006-01-02 15:04:05.000000"), wait, step.Name, took,
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", step.At.Local().Format("2006-01-02 15:04:05.000000"), wait,
+			step.Name, took,
 			step.Process, strings.Join(detail, " "))
 	}
 	if err := w.Flush(); err != nil {
 		return err
 	}
 	if t.Archived != nil {
-		fmt.Fprintf(out, "the sale was archived at %s: older steps are in the files of miaosha archive\n", t.Archived.Local().Format("2006-01-02 15:04:05"))
+		fmt.Fprintf(out, "the sale was archived at %s: older steps are in the files of miaosha archive\n",
+			t.Archived.Local().Format("2006-01-02 15:04:05"))
 	}
 	for _, m := range t.Missing {
-		fmt.Fprintf(out, "missing: process %s, last seen %s: what it remembered is gone\n", m.Process, m.LastSeen.Local().Format("2006-01-02 15:04:05"))
+		fmt.Fprintf(out, "missing: process %s, last seen %s: what it remembered is gone\n", m.Process,
+			m.LastSeen.Local().Format("2006-01-02 15:04:05"))
 	}
 	if !t.Asked {
 		fmt.Fprintln(out, "Redis did not reply, so no process was asked: these are the steps that Postgres has")

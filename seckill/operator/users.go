@@ -44,7 +44,8 @@ func (u Users) Run(ctx context.Context, env Env) error {
 		p, made := env.progress(), 0
 		p.step("users: making %d buyers with live sessions in %s", u.N, s.Where())
 		users := user.New(s.Users, s.Redis, s.Secret, user.Config{}, env.Log)
-		err = admin.New(s.Web, order.Config{}, nil).Note(ctx, admin.By{From: "miaosha users"}, "user.mint", "users", map[string]int{"n": u.N})
+		err = admin.New(s.Web, order.Config{}, nil).Note(ctx, admin.By{From: "miaosha users"}, "user.mint", "users",
+			map[string]int{"n": u.N})
 		if err != nil {
 			return err
 		}
@@ -68,7 +69,8 @@ func (u Users) Run(ctx context.Context, env Env) error {
 		case err != nil:
 			return err
 		case u.Out != "-":
-			p.step("users: %d buyers are in %s; whoever has it can buy as them, for %v", made, absolute(u.Out), env.SessionLife)
+			p.step("users: %d buyers are in %s; whoever has it can buy as them, for %v", made, absolute(u.Out),
+				env.SessionLife)
 		}
 		return nil
 	})
@@ -80,7 +82,9 @@ func (u Users) remain(made int) string {
 	if u.Out == "-" {
 		written = "the output is not complete"
 	}
-	return fmt.Sprintf("%d of %d buyers were made. They stay in the database, and so may those of the batch that was interrupted; %s", made, u.N, written)
+	return fmt.Sprintf(
+		"%d of %d buyers were made. They stay in the database, and so may those of the batch that was interrupted; %s",
+		made, u.N, written)
 }
 
 // paths returns the function that makes the column path, nil without --sale.
@@ -93,7 +97,8 @@ func (u Users) paths(ctx context.Context, s *backend.Stores, says io.Writer) (fu
 		return nil, fmt.Errorf("--sale %d: %w", u.Sale, err)
 	}
 	if errors.Is(sale.Window(time.Now()), goods.ErrEnded) {
-		fmt.Fprintf(says, "--sale %d: this sale is over, and refuses the addresses: miaosha sale list shows the open ones\n", u.Sale)
+		fmt.Fprintf(says,
+			"--sale %d: this sale is over, and refuses the addresses: miaosha sale list shows the open ones\n", u.Sale)
 	}
 	return func(id int64, token string) string {
 		return address.New(s.Secret).Sign(id, sale.ID, token, sale.EndsAt)
