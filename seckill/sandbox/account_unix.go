@@ -120,12 +120,15 @@ func checkOwner(dir string) error {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	switch {
 	case ok && st.Uid != 0 && int(st.Uid) != os.Geteuid():
-		return fmt.Errorf("the data folder %s belongs to the user %s: choose another --data-dir, or run as that user", dir, userName(st.Uid))
+		return fmt.Errorf("the data folder %s belongs to the user %s: choose another --data-dir, or run as that user",
+			dir, userName(st.Uid))
 	case ok && int(st.Uid) != os.Geteuid() && unix.Access(dir, unix.W_OK) != nil:
 		return wrongOwner(dir, st.Uid, uint32(os.Geteuid()), dir)
 	}
 	if info.Mode().Perm()&0o002 != 0 {
-		return fmt.Errorf("every user may write to the data folder %s: choose another --data-dir, or change its mode (chmod o-w)", dir)
+		return fmt.Errorf(
+			"every user may write to the data folder %s: choose another --data-dir, or change its mode (chmod o-w)",
+			dir)
 	}
 	return nil
 }
@@ -156,7 +159,8 @@ func checkFiles(dir string, by account, patterns ...string) error {
 
 // wrongOwner returns the error for a path below a folder whose files another account uses.
 func wrongOwner(path string, is, want uint32, dir string) error {
-	return fmt.Errorf("%s belongs to the user %s, not to %s, as after a copy by another user: give it back (chown -R %s %q as root), or choose another --data-dir",
+	return fmt.Errorf(
+		"%s belongs to the user %s, not to %s, as after a copy by another user: give it back (chown -R %s %q as root), or choose another --data-dir",
 		path, userName(is), userName(want), userName(want), dir)
 }
 

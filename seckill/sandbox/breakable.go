@@ -27,7 +27,8 @@ type Breakable struct {
 // FindBreakable looks for the programs. Any account must be able to pass through dir.
 func FindBreakable(ctx context.Context, dir string) (*Breakable, error) {
 	o := &owner{secret: "", place: place{base: dir, home: dir, dataDir: dir, account: postgresAccount()}}
-	o.cfg = Config{DataDir: dir, Postgres: true, Redis: true, PostgresBin: os.Getenv("MIAOSHA_POSTGRES_BIN"), Throwaway: true}
+	o.cfg = Config{DataDir: dir, Postgres: true, Redis: true, PostgresBin: os.Getenv("MIAOSHA_POSTGRES_BIN"),
+		Throwaway: true}
 	if err := o.cfg.Validate(); err != nil {
 		return nil, err
 	}

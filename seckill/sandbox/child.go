@@ -86,7 +86,8 @@ func (c *child) run(started chan<- error) {
 		if time.Since(began) > time.Minute {
 			wait = 100 * time.Millisecond
 		}
-		c.log.Warn("a server of the sandbox ended unexpectedly and is restarted", "server", c.name, "error", err, "in", wait)
+		c.log.Warn("a server of the sandbox ended unexpectedly and is restarted", "server", c.name, "error",
+			err, "in", wait)
 		select {
 		case <-c.quit:
 			return

@@ -30,7 +30,8 @@ func npmEnv() []string {
 	env := serverEnv()
 	for _, v := range os.Environ() {
 		name, _, _ := strings.Cut(v, "=")
-		if name == "HOME" || name == "USERPROFILE" || name == "APPDATA" || strings.HasPrefix(strings.ToLower(name), "npm_config_") {
+		if name == "HOME" || name == "USERPROFILE" || name == "APPDATA" ||
+			strings.HasPrefix(strings.ToLower(name), "npm_config_") {
 			env = append(env, v)
 		}
 	}

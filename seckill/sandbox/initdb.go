@@ -60,7 +60,8 @@ func (o *owner) initdb(ctx context.Context, bin programs, data string) (err erro
 		}
 	}()
 	o.cfg.Log.Debug("making a database", "postgres", bin.version, "folder", data)
-	o.cfg.Say(fmt.Sprintf("the sandbox makes a database with Postgres %s (only this once; it takes some seconds)", bin.version))
+	o.cfg.Say(fmt.Sprintf("the sandbox makes a database with Postgres %s (only this once; it takes some seconds)",
+		bin.version))
 	half := data + ".new"
 	password := half + ".pw"
 	defer os.Remove(password)
@@ -78,13 +79,15 @@ func (o *owner) initdb(ctx context.Context, bin programs, data string) (err erro
 	if err := writeFile(password, []byte(derive(o.secret, "postgres")+"\n"), 0o600, o.place.account); err != nil {
 		return err
 	}
-	args := []string{"-D", half, "-U", postgresName, "--pwfile=" + password, "--auth=scram-sha-256", "--encoding=UTF8", "--no-locale"}
+	args := []string{"-D", half, "-U", postgresName, "--pwfile=" + password, "--auth=scram-sha-256",
+		"--encoding=UTF8", "--no-locale"}
 	if o.cfg.Throwaway {
 		args = append(args, "--no-sync")
 	}
 	cmd := exec.CommandContext(ctx, bin.path("initdb"), args...)
 	cmd.Dir, cmd.Env = o.place.home, serverEnv()
-	text, err := onOwnThread(cmd, program{account: o.place.account, serversLock: o.serversLock, deathSignal: os.Kill}, cmd.CombinedOutput)
+	text, err := onOwnThread(cmd, program{account: o.place.account, serversLock: o.serversLock, deathSignal: os.Kill},
+		cmd.CombinedOutput)
 	if err != nil {
 		return fmt.Errorf("%w: %s", err, lastLine(text, "error:", "could not", "FATAL:"))
 	}

@@ -61,16 +61,22 @@ func join(ctx context.Context, cfg Config) (*Sandbox, error) {
 	s := &Sandbox{DataDir: cfg.DataDir, Shared: st.PID}
 	if cfg.Postgres {
 		if st.DatabaseURL == "" {
-			return nil, fmt.Errorf("process %d runs on %s without a Postgres: stop it, set DATABASE_URL and --sandbox redis as it does, or use another --data-dir", st.PID, cfg.DataDir)
+			return nil, fmt.Errorf(
+				"process %d runs on %s without a Postgres: stop it, set DATABASE_URL and --sandbox redis as it does, or use another --data-dir",
+				st.PID, cfg.DataDir)
 		}
 		s.DatabaseURL, s.Postgres = st.DatabaseURL, st.Postgres
 	}
 	if cfg.Redis {
 		switch {
 		case st.RedisURL == "":
-			return nil, fmt.Errorf("process %d runs on %s without a Redis: stop it, set REDIS_URL and --sandbox postgres as it does, or use another --data-dir", st.PID, cfg.DataDir)
+			return nil, fmt.Errorf(
+				"process %d runs on %s without a Redis: stop it, set REDIS_URL and --sandbox postgres as it does, or use another --data-dir",
+				st.PID, cfg.DataDir)
 		case cfg.RedisKind != Auto && cfg.RedisKind != st.RedisKind:
-			return nil, fmt.Errorf("process %d runs on %s with a Redis of the kind %s, not %s: stop it, or use another --data-dir", st.PID, cfg.DataDir, st.RedisKind, cfg.RedisKind)
+			return nil, fmt.Errorf(
+				"process %d runs on %s with a Redis of the kind %s, not %s: stop it, or use another --data-dir", st.PID,
+				cfg.DataDir, st.RedisKind, cfg.RedisKind)
 		}
 		s.RedisURL, s.RedisKind = st.RedisURL, st.RedisKind
 	}

@@ -116,7 +116,9 @@ func (o *owner) lockServers(ctx context.Context) (*os.File, error) {
 		}
 		switch waited := time.Since(started); {
 		case waited > openLimit:
-			return nil, fmt.Errorf("servers of an earlier run still hold %s: end the processes postgres and redis-server that run there", o.place.home)
+			return nil, fmt.Errorf(
+				"servers of an earlier run still hold %s: end the processes postgres and redis-server that run there",
+				o.place.home)
 		case waited > time.Duration(sent*sent)*5*time.Second+selfEndLimit:
 			sent++
 			o.cfg.Log.Warn("ending servers of an earlier run", "folder", o.place.home)

@@ -52,7 +52,9 @@ func findPlace(dataDir, id string, log *slog.Logger) (place, error) {
 		}
 		return p, nil
 	}
-	return p, fmt.Errorf("the user %s, which runs Postgres for root, can't reach %s: choose another --data-dir, or run as another user", p.account.name, dataDir)
+	return p, fmt.Errorf(
+		"the user %s, which runs Postgres for root, can't reach %s: choose another --data-dir, or run as another user",
+		p.account.name, dataDir)
 }
 
 // claim makes sure that the home belongs to this very data folder. It removes the home of a deleted
@@ -89,7 +91,8 @@ func removeOldHomes(base string, log *slog.Logger) {
 	for _, path := range globIn(base, "*/"+homeFile) {
 		text, err := readFile(path)
 		_, dataDir, found := strings.Cut(strings.TrimSpace(string(text)), "\n")
-		if err != nil || !found || !strings.HasPrefix(dataDir, filepath.Clean(os.TempDir())+string(filepath.Separator)) {
+		if err != nil || !found || !strings.HasPrefix(dataDir,
+			filepath.Clean(os.TempDir())+string(filepath.Separator)) {
 			continue
 		}
 		if _, err := os.Lstat(dataDir); !errors.Is(err, fs.ErrNotExist) {

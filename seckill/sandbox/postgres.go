@@ -32,7 +32,8 @@ const readyLimit = time.Minute
 // be 107 bytes long at most.
 func (o *owner) startPostgres(ctx context.Context) (dsn, version string, err error) {
 	if os.Geteuid() == 0 && !o.place.account.set {
-		return "", "", errors.New("start Postgres: it refuses to run as root, and there is no user postgres or nobody that could run it: run as another user, or set DATABASE_URL")
+		return "", "", errors.New(
+			"start Postgres: it refuses to run as root, and there is no user postgres or nobody that could run it: run as another user, or set DATABASE_URL")
 	}
 	bin, err := o.findPostgres(ctx)
 	if err != nil {
@@ -134,7 +135,8 @@ func ready(ctx context.Context, c *child, ping func(context.Context) error) erro
 			return errors.New("its password is not the one in the data folder: run `miaosha reset`")
 		}
 		if _, ok := errors.AsType[*pgconn.ParseConfigError](err); ok { // our own address is right
-			return fmt.Errorf("a variable of the environment that begins with PG, or a file in ~/.postgresql, is in the way: %w", err)
+			return fmt.Errorf(
+				"a variable of the environment that begins with PG, or a file in ~/.postgresql, is in the way: %w", err)
 		}
 		select {
 		case <-c.done:

@@ -52,10 +52,13 @@ func (o *owner) startRedis(ctx context.Context) (at, kind string, err error) {
 			}
 			return at, Server, nil
 		case o.cfg.RedisKind == Server:
-			return "", "", fmt.Errorf("start Redis: %w: install one (Debian: apt install redis-server, macOS: brew install redis), or set REDIS_URL", err)
+			return "", "", fmt.Errorf(
+				"start Redis: %w: install one (Debian: apt install redis-server, macOS: brew install redis), or set REDIS_URL",
+				err)
 		}
 		if ctx.Err() != nil {
-			return "", "", fmt.Errorf("start Redis: %w", ctx.Err()) // Postgres has failed meanwhile: err says nothing about Redis
+			// Postgres has failed meanwhile: err says nothing about Redis
+			return "", "", fmt.Errorf("start Redis: %w", ctx.Err())
 		}
 		o.cfg.Log.Info("Redis runs inside this process: its data is lost when the process ends", "because", err)
 	}
@@ -116,7 +119,9 @@ func (o *owner) checkData(ctx context.Context, program string) error {
 	if major, _, err := versionOfRedis(ctx, program); err != nil || major >= 7 {
 		return err
 	}
-	return fmt.Errorf("%s is older than the data in %s, which is of Redis 7 or newer: install a newer one, use another --data-dir, or delete the data (miaosha reset)", program, journal)
+	return fmt.Errorf(
+		"%s is older than the data in %s, which is of Redis 7 or newer: install a newer one, use another --data-dir, or delete the data (miaosha reset)",
+		program, journal)
 }
 
 func (o *owner) runRedis(ctx context.Context, path string, port int, log *serverLog) (string, error) {
@@ -185,7 +190,8 @@ func pingRedis(ctx context.Context, at string) error {
 		return err
 	}
 	password, _ := u.User.Password()
-	if _, err := fmt.Fprintf(conn, "*2\r\n$4\r\nAUTH\r\n$%d\r\n%s\r\n*1\r\n$4\r\nPING\r\n", len(password), password); err != nil {
+	if _, err := fmt.Fprintf(conn, "*2\r\n$4\r\nAUTH\r\n$%d\r\n%s\r\n*1\r\n$4\r\nPING\r\n", len(password),
+		password); err != nil {
 		return err
 	}
 	replies := bufio.NewReader(conn)

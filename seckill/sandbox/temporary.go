@@ -11,16 +11,16 @@ import (
 	"time"
 )
 
-// The names of temporary folders. The lock of their kind is held while one is made or removed, and the lock in a folder for as
-// long as the command lives that made it.
+// The names of temporary folders. The lock of their kind is held while one is made or removed, and the lock in a folder
+// for as long as the command lives that made it.
 const (
 	temporaryPrefix = "temporary-"
 	temporariesLock = "temporaries.lock"
 	commandLock     = "command.lock"
 )
 
-// Temporary is a data folder for one command, inside another data folder whose fetched programs it uses. If the command is
-// killed, the next NewTemporary or Reset of the other folder removes it.
+// Temporary is a data folder for one command, inside another data folder whose fetched programs it uses. If the command
+// is killed, the next NewTemporary or Reset of the other folder removes it.
 type Temporary struct {
 	DataDir string // to open a sandbox on
 
@@ -28,8 +28,8 @@ type Temporary struct {
 	lock *os.File
 }
 
-// NewTemporary makes a temporary folder in the data folder of cfg, which may be in use, and removes those of commands that were
-// killed. The caller must call Remove.
+// NewTemporary makes a temporary folder in the data folder of cfg, which may be in use, and removes those of commands
+// that were killed. The caller must call Remove.
 func NewTemporary(ctx context.Context, cfg Config) (*Temporary, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -81,8 +81,8 @@ func lockTemporaries(ctx context.Context, cfg Config) (*os.File, error) {
 	}
 }
 
-// removeDeadTemporaries removes the temporary folders of commands that were killed. One on which a process still runs stays: it
-// may be about to end. The caller holds the lock of all.
+// removeDeadTemporaries removes the temporary folders of commands that were killed. One on which a process still runs
+// stays: it may be about to end. The caller holds the lock of all.
 func removeDeadTemporaries(ctx context.Context, cfg Config) error {
 	for _, dir := range globIn(cfg.DataDir, temporaryPrefix+"*") {
 		if ours, err := isOurs(dir); err != nil || !ours {

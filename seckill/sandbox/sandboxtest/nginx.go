@@ -37,7 +37,8 @@ func Nginx(t testing.TB, conf string, servers ...string) (addrs []string) {
 		l.Close()
 		addrs = append(addrs, "[::1]:"+port)
 	}
-	dir, err := os.MkdirTemp("", "miaosha-nginx-") // its workers have an account of their own, which cannot enter t.TempDir
+	// its workers have an account of their own, which cannot enter t.TempDir
+	dir, err := os.MkdirTemp("", "miaosha-nginx-")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +53,8 @@ func Nginx(t testing.TB, conf string, servers ...string) (addrs []string) {
 		t.Fatal(err)
 	}
 	var log SyncBuffer
-	cmd := exec.Command(program, "-p", dir, "-c", filepath.Join(dir, "nginx.conf"), "-e", filepath.Join(dir, "error.log"), "-g", "daemon off;")
+	cmd := exec.Command(program, "-p", dir, "-c", filepath.Join(dir, "nginx.conf"), "-e",
+		filepath.Join(dir, "error.log"), "-g", "daemon off;")
 	cmd.Stdout, cmd.Stderr = &log, &log
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

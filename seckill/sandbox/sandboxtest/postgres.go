@@ -68,7 +68,8 @@ func makeTemplate(ctx context.Context, dsn string) error {
 	if err != nil {
 		return err
 	}
-	for _, step := range []struct{ dsn, sql string }{{dsn, "create database " + template}, {onDatabase(dsn, template), string(schema)}} {
+	for _, step := range []struct{ dsn, sql string }{{dsn, "create database " + template},
+		{onDatabase(dsn, template), string(schema)}} {
 		conn, err := pgx.Connect(ctx, step.dsn)
 		if err != nil {
 			return err
@@ -117,7 +118,8 @@ func Spare(t testing.TB) sandbox.Spare {
 	s := servers(t)
 	ctx, cancel := context.WithTimeout(context.Background(), Hang)
 	defer cancel()
-	spare, err := sandbox.FindSpare(ctx, sandbox.Config{DataDir: s.DataDir, Postgres: true, PostgresBin: os.Getenv("MIAOSHA_POSTGRES_BIN")})
+	spare, err := sandbox.FindSpare(ctx, sandbox.Config{DataDir: s.DataDir, Postgres: true,
+		PostgresBin: os.Getenv("MIAOSHA_POSTGRES_BIN")})
 	if err != nil {
 		t.Fatal(err)
 	}

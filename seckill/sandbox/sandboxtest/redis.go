@@ -60,7 +60,8 @@ func RedisOptions(t testing.TB, at string) *redis.UniversalOptions {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &redis.UniversalOptions{Addrs: []string{o.Addr}, Username: o.Username, Password: o.Password, DB: o.DB, TLSConfig: o.TLSConfig}
+	return &redis.UniversalOptions{Addrs: []string{o.Addr}, Username: o.Username, Password: o.Password, DB: o.DB,
+		TLSConfig: o.TLSConfig}
 }
 
 // Port returns a port of 127.0.0.1 for a server of the test, which no other process gets until the test ends.
@@ -88,7 +89,8 @@ func StartRedis(t testing.TB, options ...string) string {
 	port := Port(t)
 	at := net.JoinHostPort("127.0.0.1", port)
 	var log SyncBuffer
-	child := exec.Command(program, append([]string{"--bind", "127.0.0.1", "--port", port, "--save", "", "--appendonly", "no"}, options...)...)
+	child := exec.Command(program, append([]string{"--bind", "127.0.0.1", "--port", port, "--save", "", "--appendonly",
+		"no"}, options...)...)
 	child.Dir, child.Stdout = t.TempDir(), &log
 	if err := child.Start(); err != nil {
 		t.Fatal(err)

@@ -45,7 +45,8 @@ var shared struct {
 	admin   *pgxpool.Pool // on the server, for create and drop database
 }
 
-// Main runs the tests of a package, audits the shop that they share, calls ends, stops the servers and exits. It does not return.
+// Main runs the tests of a package, audits the shop that they share, calls ends, stops the servers and exits. It does
+// not return.
 func Main(m *testing.M, ends ...func()) {
 	shared.mu.Lock()
 	shared.main = true
@@ -135,14 +136,15 @@ func start() (err error) {
 
 // openServers starts the servers of tests.
 func openServers(ctx context.Context, cfg sandbox.Config) (*sandbox.Sandbox, error) {
-	cfg.Postgres, cfg.PostgresBin, cfg.PostgresMirror = true, os.Getenv("MIAOSHA_POSTGRES_BIN"), os.Getenv("MIAOSHA_POSTGRES_MIRROR")
+	cfg.Postgres, cfg.PostgresBin, cfg.PostgresMirror = true, os.Getenv("MIAOSHA_POSTGRES_BIN"), os.Getenv(
+		"MIAOSHA_POSTGRES_MIRROR")
 	cfg.Redis, cfg.RedisKind = true, Kind()
 	return sandbox.Open(ctx, cfg)
 }
 
-// copyOfRun copies the data folder that all packages of a run share, with the template in its Postgres, to data, and reports
-// whether it did. The first package makes it. make test names the folder of the run in MIAOSHA_TEST_RUN; without one, each
-// package makes its own.
+// copyOfRun copies the data folder that all packages of a run share, with the template in its Postgres, to data, and
+// reports whether it did. The first package makes it. make test names the folder of the run in MIAOSHA_TEST_RUN;
+// without one, each package makes its own.
 func copyOfRun(ctx context.Context, data string) (bool, error) {
 	run := os.Getenv("MIAOSHA_TEST_RUN")
 	if run == "" {
@@ -164,7 +166,8 @@ func copyOfRun(ctx context.Context, data string) (bool, error) {
 		if err := errors.Join(makeTemplate(ctx, s.DatabaseURL), s.Close()); err != nil {
 			return false, err
 		}
-		if err := os.Rename(mine, first); err != nil && !errors.Is(err, fs.ErrExist) { // of two that make it at once the first stays
+		if err := os.Rename(mine, first); err != nil && !errors.Is(err, fs.ErrExist) {
+			// of two that make it at once the first stays
 			return false, err
 		}
 	}

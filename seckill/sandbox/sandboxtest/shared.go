@@ -64,8 +64,8 @@ func endShared() bool {
 	return tb.end()
 }
 
-// ageRefunds dates the refunds that are due an hour back: the audit calls one that a test has left due broken after minutes, and a run
-// that is shorter than that would not show it.
+// ageRefunds dates the refunds that are due an hour back: the audit calls one that a test has left due broken after
+// minutes, and a run that is shorter than that would not show it.
 func ageRefunds(t testing.TB, databaseURL string) {
 	ctx, cancel := context.WithTimeout(context.Background(), Hang)
 	defer cancel()

@@ -21,12 +21,15 @@ import (
 // first entry is the DATABASE_URL. Its pools are small: each session of Postgres is a process.
 func Stores(t testing.TB) []string {
 	return []string{"DATABASE_URL=" + DatabaseURL(t), "REDIS_URL=" + RedisURL(t),
-		"MIAOSHA_POOL_SETTLE=4", "MIAOSHA_QUEUE_WORKERS=4", "MIAOSHA_POOL_WEB=4", "MIAOSHA_POOL_PAY=3", "MIAOSHA_POOL_USERS=3", "MIAOSHA_POOL_STAFF=2",
-		"MIAOSHA_SECRET=0123456789abcdef0123456789abcdef", "MIAOSHA_OPS_ADDR=off", "MIAOSHA_ADDR=127.0.0.1:0", "HOME=" + t.TempDir()}
+		"MIAOSHA_POOL_SETTLE=4", "MIAOSHA_QUEUE_WORKERS=4", "MIAOSHA_POOL_WEB=4", "MIAOSHA_POOL_PAY=3",
+		"MIAOSHA_POOL_USERS=3", "MIAOSHA_POOL_STAFF=2",
+		"MIAOSHA_SECRET=0123456789abcdef0123456789abcdef", "MIAOSHA_OPS_ADDR=off", "MIAOSHA_ADDR=127.0.0.1:0",
+		"HOME=" + t.TempDir()}
 }
 
-// Home returns a temporary folder in which Postgres can work, also the one that root runs. It is deleted after the test. Below
-// t.TempDir, which is closed to other accounts, root's Postgres has its data at a fixed place on the disk instead.
+// Home returns a temporary folder in which Postgres can work, also the one that root runs. It is deleted after the
+// test. Below t.TempDir, which is closed to other accounts, root's Postgres has its data at a fixed place on the disk
+// instead.
 func Home(t testing.TB) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -36,8 +39,8 @@ func Home(t testing.TB) string {
 	return dir
 }
 
-// Command runs one command of the shop, and returns when it has ended. It has as long as the test: on a busy machine some commands have
-// work for minutes.
+// Command runs one command of the shop, and returns when it has ended. It has as long as the test: on a busy machine
+// some commands have work for minutes.
 func Command(t testing.TB, env []string, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
 	binary := Binary(t) // a busy machine takes more than the minute to build it
@@ -108,7 +111,8 @@ func OpenWithFiles(t testing.TB, files int, env []string, args ...string) *Shop 
 
 func open(t testing.TB, env []string, cmd *exec.Cmd) *Shop {
 	t.Helper()
-	s := &Shop{env: env, cmd: cmd, Log: &SyncBuffer{}, Say: &SyncBuffer{}, out: make(chan struct{}), ended: make(chan struct{})}
+	s := &Shop{env: env, cmd: cmd, Log: &SyncBuffer{}, Say: &SyncBuffer{}, out: make(chan struct{}),
+		ended: make(chan struct{})}
 	s.cmd.Env, s.cmd.Stderr = env, s.Log
 	stdout, err := s.cmd.StdoutPipe()
 	if err != nil {

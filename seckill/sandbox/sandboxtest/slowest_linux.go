@@ -18,10 +18,10 @@ const leastSlow = time.Millisecond
 // coldCalls are the first ones of a process, which fill caches and are slow whatever their input is.
 const coldCalls = 200
 
-// Slowest returns a function for the first line of a fuzz target: defer slowest(input...)(). Under MIAOSHA_SLOWEST, which make fuzz
-// sets, it keeps the input that takes most processor time as a seed, testdata/fuzz/FuzzX/slowest-MICROSECONDS, in place of the former
-// one. So what once was slow is tried by every test. A new one has to take half as much again, or the noise of a machine would
-// change the file each time.
+// Slowest returns a function for the first line of a fuzz target: defer slowest(input...)(). Under MIAOSHA_SLOWEST,
+// which make fuzz sets, it keeps the input that takes most processor time as a seed,
+// testdata/fuzz/FuzzX/slowest-MICROSECONDS, in place of the former one. So what once was slow is tried by every test. A
+// new one has to take half as much again, or the noise of a machine would change the file each time.
 func Slowest(f *testing.F) func(input ...any) func() {
 	f.Helper()
 	if os.Getenv("MIAOSHA_SLOWEST") == "" {

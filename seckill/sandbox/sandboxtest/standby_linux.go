@@ -50,16 +50,19 @@ func (d *Durable) Standby(t testing.TB) *Standby {
 	t.Cleanup(func() { reserved.Close() })
 	_, port, _ := net.SplitHostPort(at)
 	password, _ := primary.User.Password()
-	conninfo := fmt.Sprintf("host=%s port=%s user=%s password=%s", primary.Hostname(), primary.Port(), primary.User.Username(), password)
+	conninfo := fmt.Sprintf("host=%s port=%s user=%s password=%s", primary.Hostname(), primary.Port(),
+		primary.User.Username(), password)
 	info, err := os.Stat(from)
 	if err != nil {
 		t.Fatal(err)
 	}
 	owner := info.Sys().(*syscall.Stat_t)
 	for name, text := range map[string]string{"backup_label": d.Text(t, end), "standby.signal": "",
-		"postgresql.auto.conf": "primary_conninfo = '" + conninfo + "'\nwal_retrieve_retry_interval = '100ms'\nfsync = off\n"} {
+		"postgresql.auto.conf": "primary_conninfo = '" + conninfo +
+			"'\nwal_retrieve_retry_interval = '100ms'\nfsync = off\n"} {
 		path := filepath.Join(data, name)
-		if err := errors.Join(os.WriteFile(path, []byte(text), 0o600), os.Chown(path, int(owner.Uid), int(owner.Gid))); err != nil {
+		if err := errors.Join(os.WriteFile(path, []byte(text), 0o600),
+			os.Chown(path, int(owner.Uid), int(owner.Gid))); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -5,8 +5,8 @@ import (
 	"syscall"
 )
 
-// start starts a process that the kernel kills when this test binary ends, however it ends: a run of tests that is killed leaves no
-// shop behind. It lasts until ended is closed.
+// start starts a process that the kernel kills when this test binary ends, however it ends: a run of tests that is
+// killed leaves no shop behind. It lasts until ended is closed.
 func (s *Shop) start() error {
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	started := make(chan error, 1)
