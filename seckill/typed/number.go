@@ -18,14 +18,16 @@ var (
 // codeDigits is the number of digits of a one-time code.
 const codeDigits = 6
 
-// Code returns a one-time code: the digits of the text, or of a whole text message its one number of six digits, which may come twice.
+// Code returns a one-time code: the digits of the text, or of a whole text message its one number of six digits, which
+// may come twice.
 func Code(typed string) (string, error) {
 	chars := fold(typed)
 	other := slices.IndexFunc(chars, func(c char) bool { return !isDigit(c.is) && !strings.ContainsRune(" -.", c.is) })
 	if other < 0 {
 		return strings.NewReplacer(" ", "", "-", "", ".", "").Replace(text(chars)), nil
 	}
-	found := slices.DeleteFunc(six.FindAllString(text(chars), -1), func(run string) bool { return len(run) != codeDigits })
+	found := slices.DeleteFunc(six.FindAllString(text(chars), -1),
+		func(run string) bool { return len(run) != codeDigits })
 	if halves := sixSplit.FindAllStringSubmatch(text(chars), -1); len(found) == 0 && len(halves) == 1 {
 		found = []string{halves[0][1] + halves[0][2]}
 	}
@@ -35,8 +37,9 @@ func Code(typed string) (string, error) {
 	return found[0], nil
 }
 
-// Sum returns the answer to a sum: a number without a plus and without zeros before it. A whole sum, 48213 + 6 = 48219, has its
-// answer behind the equals sign; nothing is computed. Chinese numerals are no number here: 一万二 is 12,000, and not 10,002.
+// Sum returns the answer to a sum: a number without a plus and without zeros before it. A whole sum, 48213 + 6 = 48219,
+// has its answer behind the equals sign; nothing is computed. Chinese numerals are no number here: 一万二 is 12,000, and
+// not 10,002.
 func Sum(typed string) (string, error) {
 	chars := unlabelled(fold(typed))
 	if i := strings.LastIndexByte(text(chars), '='); i >= 0 {
@@ -90,8 +93,8 @@ func whole(chars []char, signs string) (string, error) {
 	return number, nil
 }
 
-// Tracking returns the number of a parcel: ASCII letters and digits, dashes and dots. Chinese before it is a label, with or without a
-// colon, such as the carrier's name; the end of a sentence behind it is left out.
+// Tracking returns the number of a parcel: ASCII letters and digits, dashes and dots. Chinese before it is a label,
+// with or without a colon, such as the carrier's name; the end of a sentence behind it is left out.
 func Tracking(typed string) (string, error) {
 	chars := fold(typed)
 	if bare := unlabelled(chars); hasHan(chars[:len(chars)-len(bare)]) {
@@ -118,8 +121,9 @@ func hasHan(chars []char) bool {
 	return slices.ContainsFunc(chars, func(c char) bool { return unicode.Is(unicode.Han, c.is) })
 }
 
-// Parcel returns the number of a parcel or of a payment, as a search may have it: no blanks, and narrow letters. Its letters stay large or small. A label
-// before it is left out if it is Chinese: in other letters it may be a part of the number, as in wx:4200.
+// Parcel returns the number of a parcel or of a payment, as a search may have it: no blanks, and narrow letters. Its
+// letters stay large or small. A label before it is left out if it is Chinese: in other letters it may be a part of the
+// number, as in wx:4200.
 func Parcel(typed string) string {
 	chars := fold(typed)
 	bare := unlabelled(chars)

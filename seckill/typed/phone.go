@@ -9,8 +9,8 @@ import (
 // mobile is a mobile number of China, maybe with the country's code and a zero before it.
 var mobile = regexp.MustCompile(`^(?:\+?(?:00)?86)?0?(1[3-9][0-9]{9})$`)
 
-// Phone returns the telephone of an account: the 11 digits of a mobile number of China, without the code of the country; of any
-// other number its digits, with the plus before them if it has one. It says nothing of their number.
+// Phone returns the telephone of an account: the 11 digits of a mobile number of China, without the code of the
+// country; of any other number its digits, with the plus before them if it has one. It says nothing of their number.
 func Phone(typed string) (string, error) {
 	main, err := dialled(unlabelled(fold(typed)))
 	if err != nil {
@@ -26,7 +26,8 @@ func Phone(typed string) (string, error) {
 // trunk is the zero of +44 (0)20 7946 0958, which no one dials behind the code of a country.
 var trunk = regexp.MustCompile(`^[ (]*\+[^a-z]*?\( *0 *\)`)
 
-// dialled returns the digits of a number, with a plus before them if it has one, and one dash for all that separates two groups.
+// dialled returns the digits of a number, with a plus before them if it has one, and one dash for all that separates
+// two groups.
 func dialled(chars []char) (string, error) {
 	if at := trunk.FindStringIndex(text(chars)); at != nil {
 		behind := len([]rune(text(chars)[:at[1]]))
@@ -38,7 +39,8 @@ func dialled(chars []char) (string, error) {
 	}
 	var b strings.Builder
 	gap := false
-	for _, c := range chars[:len([]rune(strings.TrimRight(text(chars), " .,;、")))] { // the end of a sentence is none of a number
+	for _, c := range chars[:len([]rune(strings.TrimRight(text(chars), " .,;、")))] {
+		// the end of a sentence is none of a number
 		switch {
 		case isDigit(c.is), c.is == '+' && b.Len() == 0:
 			if gap && b.Len() > 0 && b.String() != "+" {
@@ -61,9 +63,9 @@ const separators = " -.()"
 // extension is what stands before an extension.
 var extension = regexp.MustCompile(`(?i)[ ;]*(?:(?:转|轉|分机号?|分機號?|内线|內線|extension|ext|x|#)[ .:=]*)+`)
 
-// Contact returns the telephone of a parcel: of a mobile number of China its 11 digits, of a landline 010-12345678, of a service
-// number 400-810-1234, and of any other number its digits, with the plus before them if it has one. An extension follows behind
-// a dash: 010-12345678-123. It says nothing of the number of digits.
+// Contact returns the telephone of a parcel: of a mobile number of China its 11 digits, of a landline 010-12345678, of
+// a service number 400-810-1234, and of any other number its digits, with the plus before them if it has one. An
+// extension follows behind a dash: 010-12345678-123. It says nothing of the number of digits.
 func Contact(typed string) (string, error) {
 	chars := unlabelled(fold(typed))
 	main, ext := chars, ""
@@ -111,7 +113,8 @@ func contact(number, ext string) string {
 	if ext != "" { // of a number that is not known
 		return contact(joined(strings.ReplaceAll(number, "-", ""), ext), "")
 	}
-	if main, more, _ := strings.Cut(number, "-"); more == "" || len(strings.TrimPrefix(main, "+")) >= 5 && len(more) <= maxExtension && !strings.Contains(more, "-") {
+	if main, more, _ := strings.Cut(number, "-"); more == "" || len(strings.TrimPrefix(main, "+")) >= 5 &&
+		len(more) <= maxExtension && !strings.Contains(more, "-") {
 		return number // maybe with its extension
 	}
 	return contact(strings.ReplaceAll(number, "-", ""), "")
@@ -134,8 +137,9 @@ var china = []*regexp.Regexp{
 	regexp.MustCompile(`^(0[3-9][0-9]{2})([0-9]{7,8})$`),
 }
 
-// inChina returns a number as it is written in China, and its extension, which is the group behind the whole number. A number that
-// has its dashes where they are written ends there: 0755-1234567-8 has seven digits and an extension, and not eight digits.
+// inChina returns a number as it is written in China, and its extension, which is the group behind the whole number. A
+// number that has its dashes where they are written ends there: 0755-1234567-8 has seven digits and an extension, and
+// not eight digits.
 func inChina(number string) (written, ext string, ok bool) {
 	groups := strings.Split(number, "-")
 	for n := len(groups); n > 0; n-- {

@@ -16,8 +16,8 @@ var (
 	within = regexp.MustCompile(`(?:^|[^0-9a-z])([0-9a-z]{4}-[0-9a-z]{4}-[0-9a-z]{4})(?:$|[^0-9a-z])`)
 )
 
-// Key returns the ticket, the id (UUID) or the number of an order that a text is or has within, as the shop writes it; "" if it
-// has none, or two. Only a ticket or an id can be within a text that has letters around it.
+// Key returns the ticket, the id (UUID) or the number of an order that a text is or has within, as the shop writes it;
+// "" if it has none, or two. Only a ticket or an id can be within a text that has letters around it.
 func Key(typed string) string {
 	small := strings.ToLower(text(fold(typed)))
 	tight := strings.ReplaceAll(small, " ", "")
@@ -44,8 +44,8 @@ func Key(typed string) string {
 // subject is what a line of the staff's log is about: a word and a number.
 var subject = regexp.MustCompile(`^([a-z]+) ?:? ?#? ?([0-9]+)$`)
 
-// Subject returns what a line of the staff's log is about: sale 7, or order and an id or a number. An id or a number alone is that of
-// an order.
+// Subject returns what a line of the staff's log is about: sale 7, or order and an id or a number. An id or a number
+// alone is that of an order.
 func Subject(typed string) string {
 	small := strings.ToLower(strings.Join(strings.Fields(text(fold(typed))), " "))
 	if m := subject.FindStringSubmatch(small); m != nil {
@@ -62,8 +62,8 @@ func Subject(typed string) string {
 	return "order " + id
 }
 
-// Search returns the spellings under which the shop may have what a person searches for: the text in one line, without wide
-// letters, without blanks, as a Key and as a Phone.
+// Search returns the spellings under which the shop may have what a person searches for: the text in one line, without
+// wide letters, without blanks, as a Key and as a Phone.
 func Search(typed string) (spellings []string) {
 	add := func(spelling string) {
 		if spelling != "" && !slices.Contains(spellings, spelling) {

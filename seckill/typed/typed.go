@@ -1,10 +1,11 @@
-// Package typed reads what people type and paste: telephones, codes, sums, and what the staff searches for. It takes every
-// spelling that has one meaning, such as wide digits, blanks and dashes of every kind, invisible characters, and the code of the
-// country, and returns the one spelling that the shop stores. It guesses nothing: a character that has no place in a number is a
-// CharError, which names it. Domains know the one spelling only, so their limits count one telephone once, however it was typed.
+// Package typed reads what people type and paste: telephones, codes, sums, and what the staff searches for. It takes
+// every spelling that has one meaning, such as wide digits, blanks and dashes of every kind, invisible characters, and
+// the code of the country, and returns the one spelling that the shop stores. It guesses nothing: a character that has
+// no place in a number is a CharError, which names it. Domains know the one spelling only, so their limits count one
+// telephone once, however it was typed.
 //
-// Passwords are not read here: they are bytes, of which a hash is kept. Addresses and titles keep their characters, see Line. A
-// nickname with invisible characters is refused, since it could look like another one.
+// Passwords are not read here: they are bytes, of which a hash is kept. Addresses and titles keep their characters, see
+// Line. A nickname with invisible characters is refused, since it could look like another one.
 //
 // The pages read the same way, in web/static/typed.js. testdata/cases.json has the cases of both.
 package typed
@@ -33,17 +34,19 @@ func (e CharError) Name() string {
 	return fmt.Sprintf("U+%04X", e.Char)
 }
 
-// char is a character as it is read, and the one that was typed, with its place. One that was typed may be read as several.
+// char is a character as it is read, and the one that was typed, with its place. One that was typed may be read as
+// several.
 type char struct {
 	is  rune
 	was CharError
 }
 
-// fold returns the characters of a text as they are read: none that shows nothing, ASCII digits for the decimal digits of every
-// script, and one blank, dash, dot, slash, bracket and plus for those of every kind. All others are in their compatible form
-// (NFKC): wide letters are narrow.
+// fold returns the characters of a text as they are read: none that shows nothing, ASCII digits for the decimal digits
+// of every script, and one blank, dash, dot, slash, bracket and plus for those of every kind. All others are in their
+// compatible form (NFKC): wide letters are narrow.
 //
-// A digit of another script has one value, and a keyboard in Arabic, Persian or Hindi may write no other. So it is a digit here.
+// A digit of another script has one value, and a keyboard in Arabic, Persian or Hindi may write no other. So it is a
+// digit here.
 func fold(text string) (chars []char) {
 	at := 0
 	for _, r := range text {
@@ -71,7 +74,8 @@ func read(r rune) (all []rune) {
 }
 
 const (
-	unseen = "\u034f\u115f\u1160\u17b4\u17b5\u20e3\u2800\u3164\uffa0" // beside the format characters and the variation selectors
+	// beside the format characters and the variation selectors
+	unseen = "\u034f\u115f\u1160\u17b4\u17b5\u20e3\u2800\u3164\uffa0"
 	dashes = "ー➖"
 	dots   = ".。·・•‧∙⋅"
 	pluses = "+➕"
@@ -140,9 +144,9 @@ func text(chars []char) string {
 	return b.String()
 }
 
-// Line returns a text in one line: each blank of another kind is a plain one, and invisible characters are left out, as are blanks
-// around it. One that joins or parts two letters stays (ZWJ, ZWNJ): emoji and Persian names are made with them. All others stay as
-// they are, since NFKC would change a name or an address. Wide blanks within stay too.
+// Line returns a text in one line: each blank of another kind is a plain one, and invisible characters are left out, as
+// are blanks around it. One that joins or parts two letters stays (ZWJ, ZWNJ): emoji and Persian names are made with
+// them. All others stay as they are, since NFKC would change a name or an address. Wide blanks within stay too.
 func Line(text string) string {
 	var line []rune
 	joiner := rune(0)
