@@ -121,9 +121,11 @@ func coloured(f *os.File) bool {
 func run(ctx context.Context, args []string, stdin *os.File, stdout, stderr *os.File) error {
 	var c commands
 	exited := false
-	parser, err := kong.New(&c, kong.Name("miaosha"), kong.Writers(stdout, stderr), kong.Exit(func(int) { exited = true }),
+	parser, err := kong.New(&c, kong.Name("miaosha"), kong.Writers(stdout, stderr),
+		kong.Exit(func(int) { exited = true }),
 		kong.Resolvers(operator.Environment(os.LookupEnv)),
-		kong.Description("A flash-sale (秒杀) shop in one binary. Without any setting of a real shop it runs its own Postgres and Redis. To read a secret or a URL from a file, add _FILE to its environment variable: MIAOSHA_SECRET_FILE=/path."),
+		kong.Description(
+			"A flash-sale (秒杀) shop in one binary. Without any setting of a real shop it runs its own Postgres and Redis. To read a secret or a URL from a file, add _FILE to its environment variable: MIAOSHA_SECRET_FILE=/path."),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}), kong.Help(operator.Help))
 	if err != nil {
 		return err
@@ -144,7 +146,8 @@ func run(ctx context.Context, args []string, stdin *os.File, stdout, stderr *os.
 		return err
 	}
 	if len(unknown) > 0 {
-		log.Warn("unknown environment variables that look like settings of miaosha", "names", strings.Join(unknown, ", "))
+		log.Warn("unknown environment variables that look like settings of miaosha", "names",
+			strings.Join(unknown, ", "))
 	}
 	command := parsed.Selected().Name
 	if !slices.Contains([]string{"version", "baseline", "resume"}, command) { // these have no shop
@@ -152,7 +155,8 @@ func run(ctx context.Context, args []string, stdin *os.File, stdout, stderr *os.
 			return err
 		}
 	}
-	env := operator.Env{Backend: c.Backend, Schema: schema, Log: log, SessionLife: sessionLife, In: stdin, Out: stdout, Err: stderr,
+	env := operator.Env{Backend: c.Backend, Schema: schema, Log: log, SessionLife: sessionLife, In: stdin,
+		Out: stdout, Err: stderr,
 		Colour: coloured(stdout), Origin: operator.Origin(args, version)}
 	env.WarnOfSecrets(parsed)
 	if ignored := ignoreLibpq(c.Backend.DatabaseURL); len(ignored) > 0 && c.Backend.DatabaseURL != "" {
@@ -172,7 +176,8 @@ func run(ctx context.Context, args []string, stdin *os.File, stdout, stderr *os.
 
 // libpq are the variables that complete an address of Postgres without changing what it says: how to log in, and whom
 // to trust.
-var libpq = []string{"PGPASSWORD", "PGPASSFILE", "PGSERVICEFILE", "PGSSLMODE", "PGSSLROOTCERT", "PGSSLCERT", "PGSSLKEY", "PGSSLPASSWORD"}
+var libpq = []string{"PGPASSWORD", "PGPASSFILE", "PGSERVICEFILE", "PGSSLMODE", "PGSSLROOTCERT", "PGSSLCERT", "PGSSLKEY",
+	"PGSSLPASSWORD"}
 
 // ofLibpq matches the variables that are settings of libpq, which pgx reads, too. Others begin with PG as well.
 var ofLibpq = regexp.MustCompile(`^PG(HOST|HOSTADDR|PORT|DATABASE|USER|PASSWORD|PASSFILE|SERVICE|SERVICEFILE|OPTIONS|APPNAME|REQUIRESSL|SSL[A-Z]+|REQUIREAUTH|CHANNELBINDING|REQUIREPEER|(MIN|MAX)PROTOCOLVERSION|GSSENCMODE|KRBSRVNAME|GSSLIB|GSSDELEGATION|CONNECT_TIMEOUT|CLIENTENCODING|TARGETSESSIONATTRS|LOADBALANCEHOSTS|DATESTYLE|TZ|GEQO|SYSCONFDIR|LOCALEDIR|REALM)$`)
@@ -183,7 +188,8 @@ var ofLibpq = regexp.MustCompile(`^PG(HOST|HOSTADDR|PORT|DATABASE|USER|PASSWORD|
 func ignoreLibpq(databaseURL string) (ignored []string) {
 	for _, v := range os.Environ() {
 		name, value, _ := strings.Cut(v, "=")
-		needed := databaseURL != "" && slices.Contains(libpq, name) && (!strings.HasPrefix(name, "PGSSL") || !strings.Contains(databaseURL, "sslmode=disable"))
+		needed := databaseURL != "" && slices.Contains(libpq, name) &&
+			(!strings.HasPrefix(name, "PGSSL") || !strings.Contains(databaseURL, "sslmode=disable"))
 		if ofLibpq.MatchString(name) && !needed {
 			os.Unsetenv(name)
 			if value != "" {
@@ -591,25 +597,31 @@ const demoBuyer, demoAdmin, demoPassword = "13800000000", "13900000000", "miaosh
 
 // demoAccounts makes the accounts of the sandbox, and returns the shopkeeper's id.
 func demoAccounts(ctx context.Context, users *user.Store) (shopkeeper int64, err error) {
-	if _, err = users.Seed(ctx, user.User{Phone: demoBuyer, Nickname: "小秒", Role: user.RoleBuyer}, demoPassword); err != nil {
+	if _, err = users.Seed(ctx, user.User{Phone: demoBuyer, Nickname: "小秒", Role: user.RoleBuyer},
+		demoPassword); err != nil {
 		return 0, err
 	}
 	return users.Seed(ctx, user.User{Phone: demoAdmin, Nickname: "店主", Role: user.RoleAdmin}, demoPassword)
 }
 
-// firstSteps returns what a sandbox has for a person who is alone with it. Over a network no button makes one the shopkeeper.
+// firstSteps returns what a sandbox has for a person who is alone with it. Over a network no button makes one the
+// shopkeeper.
 func firstSteps(local bool) *web.Demo {
-	demo := &web.Demo{Local: local, Accounts: map[string]web.DemoAccount{"buyer": {Phone: demoBuyer, Password: demoPassword}}}
+	demo := &web.Demo{Local: local, Accounts: map[string]web.DemoAccount{"buyer": {Phone: demoBuyer,
+		Password: demoPassword}}}
 	if local {
 		demo.Accounts["admin"] = web.DemoAccount{Phone: demoAdmin, Password: demoPassword}
 	}
 	return demo
 }
 
-func welcome(w io.Writer, c *commands, listeners *web.Listeners, s *backend.Stores, playMoney bool, took time.Duration) {
+func welcome(
+	w io.Writer, c *commands, listeners *web.Listeners, s *backend.Stores, playMoney bool, took time.Duration,
+) {
 	fmt.Fprintf(w, "miaosha is open at %s  (ready in %.1f s)\n", listeners.URL(), took.Seconds())
 	if c.Backend.Sandboxed() {
-		fmt.Fprintf(w, "  demo buyer          %s / %s\n  demo shopkeeper     %s / %s  (at this machine only)\n", demoBuyer, demoPassword, demoAdmin, demoPassword)
+		fmt.Fprintf(w, "  demo buyer          %s / %s\n  demo shopkeeper     %s / %s  (at this machine only)\n",
+			demoBuyer, demoPassword, demoAdmin, demoPassword)
 		fmt.Fprintf(w, "  lab                 %s/lab.html\n", listeners.URL())
 		fmt.Fprintf(w, "  course index        %s/courses.html\n", listeners.URL())
 		live := "/admin.html#live"
@@ -620,9 +632,12 @@ func welcome(w io.Writer, c *commands, listeners *web.Listeners, s *backend.Stor
 	}
 	if b := s.Sandbox; b != nil {
 		fmt.Fprintf(w, "  data                %s\n", b.DataDir)
-		fmt.Fprintf(w, "  own servers         set DATABASE_URL, REDIS_URL and MIAOSHA_SECRET to replace the sandbox's\n")
+		fmt.Fprintf(w,
+			"  own servers         set DATABASE_URL, REDIS_URL and MIAOSHA_SECRET to replace the sandbox's\n")
 		if b.Shared != 0 {
-			fmt.Fprintf(w, "  shared              with process %d, which runs the servers of the sandbox and stops them when it ends\n", b.Shared)
+			fmt.Fprintf(w,
+				"  shared              with process %d, which runs the servers of the sandbox and stops them when it ends\n",
+				b.Shared)
 		}
 	} else if playMoney {
 		fmt.Fprintf(w, "  WARNING             payments are play money: set --notify-secret for a real provider\n")

@@ -1,8 +1,8 @@
-// Package alike finds names that look like each other, as UTS 39 of Unicode does: it compares their skeletons, in which each
-// character is the one that it looks like. Class names and nicknames are compared here and nowhere else.
+// Package alike finds names that look like each other, as UTS 39 of Unicode does: it compares their skeletons, in which
+// each character is the one that it looks like. Class names and nicknames are compared here and nowhere else.
 //
-// A name is folded as far as its readers fold it: wide and bold letters, small capitals, large and small letters, invisible
-// characters and runs of blanks make no other name. Accents do, and so do two Han characters that differ.
+// A name is folded as far as its readers fold it: wide and bold letters, small capitals, large and small letters,
+// invisible characters and runs of blanks make no other name. Accents do, and so do two Han characters that differ.
 package alike
 
 import (
@@ -31,11 +31,12 @@ var prototypes = sync.OnceValue(func() map[rune]string {
 })
 
 // smallCapitals are letters for the table, which read as large ones.
-var smallCapitals = strings.NewReplacer("ᴀ", "A", "ʙ", "B", "ᴅ", "D", "ᴇ", "E", "ꜰ", "F", "ɢ", "G", "ʜ", "H", "ɪ", "I", "ᴊ", "J", "ᴋ", "K", "ʟ", "L",
+var smallCapitals = strings.NewReplacer("ᴀ", "A", "ʙ", "B", "ᴅ", "D", "ᴇ", "E", "ꜰ", "F", "ɢ", "G", "ʜ", "H", "ɪ", "I",
+	"ᴊ", "J", "ᴋ", "K", "ʟ", "L",
 	"ᴍ", "M", "ɴ", "N", "ᴘ", "P", "ʀ", "R", "ᴛ", "T", "ʏ", "Y")
 
-// Looks is how a name looks: as it is written, in small letters and in capitals. A capital may look like another letter than its
-// small one does.
+// Looks is how a name looks: as it is written, in small letters and in capitals. A capital may look like another letter
+// than its small one does.
 type Looks [3]string
 
 // LooksOf returns how a name looks.
@@ -49,8 +50,8 @@ func (l Looks) Like(other Looks) bool {
 	return slices.ContainsFunc(l[:], func(look string) bool { return slices.Contains(other[:], look) })
 }
 
-// plain returns a text without the forms of letters that differ in width and face alone. A letter of which there is a plain one in
-// another script alone keeps its form: the table knows better what that looks like.
+// plain returns a text without the forms of letters that differ in width and face alone. A letter of which there is a
+// plain one in another script alone keeps its form: the table knows better what that looks like.
 func plain(text string) string {
 	var b strings.Builder
 	for _, r := range norm.NFD.String(text) {
@@ -63,7 +64,8 @@ func plain(text string) string {
 	return smallCapitals.Replace(norm.NFC.String(b.String()))
 }
 
-// skeleton returns a text with each character as the one that it looks like. That may be two letters, which look like others.
+// skeleton returns a text with each character as the one that it looks like. That may be two letters, which look like
+// others.
 func skeleton(text string) string {
 	for range 2 {
 		var b strings.Builder

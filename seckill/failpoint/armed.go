@@ -27,7 +27,8 @@ type point struct {
 	acted   atomic.Int64
 }
 
-var all = []string{BeforeReserve, AfterReserve, BeforeBegin, BeforeCommit, BeforeAck, AfterAck, AfterExpire, BeforeCaptureCommit,
+var all = []string{BeforeReserve, AfterReserve, BeforeBegin, BeforeCommit, BeforeAck, AfterAck, AfterExpire,
+	BeforeCaptureCommit,
 	BeforeInstallCommit, BeforePublish, BeforeDrain}
 
 var armed = arm(os.Getenv("MIAOSHA_FAILPOINTS"))
@@ -72,7 +73,8 @@ func number(text string, otherwise int64) int64 {
 // Hit passes a point. It returns nil, ErrInjected or ErrDrop.
 func Hit(name string) error {
 	p := armed[name]
-	if p == nil || p.passed.Add(1) < p.from || p.percent < 100 && rand.Float64()*100 >= p.percent || p.acted.Add(1) > p.times {
+	if p == nil || p.passed.Add(1) < p.from || p.percent < 100 && rand.Float64()*100 >= p.percent ||
+		p.acted.Add(1) > p.times {
 		return nil
 	}
 	fmt.Fprintf(os.Stderr, "failpoint %s: %s\n", name, p.action)

@@ -5,10 +5,10 @@
 //
 //	MIAOSHA_FAILPOINTS='BeforeCommit=kill@20;BeforeAck=drop*3;BeforeBegin=sleep:300ms%10'
 //
-// kill ends the process as kill -9 does. stop suspends it until it gets SIGCONT. sleep:DURATION waits. error makes Hit return ErrInjected,
-// as if the store had failed. drop makes it return ErrDrop, and the caller goes on as if its last
-// call had been lost on the way. @N starts when the point is passed for the Nth time, *N stops
-// after N actions, %P acts on P percent of the passes at random.
+// kill ends the process as kill -9 does. stop suspends it until it gets SIGCONT. sleep:DURATION waits. error makes Hit
+// return ErrInjected, as if the store had failed. drop makes it return ErrDrop, and the caller goes on as if its last
+// call had been lost on the way. @N starts when the point is passed for the Nth time, *N stops after N actions, %P acts
+// on P percent of the passes at random.
 package failpoint
 
 import (
@@ -28,8 +28,9 @@ const (
 	AfterExpire         = "AfterExpire"         // the sweeper has committed expired orders
 	BeforeCaptureCommit = "BeforeCaptureCommit" // a capture is written
 	BeforeInstallCommit = "BeforeInstallCommit" // a gate is installed, its epoch is not committed
-	BeforePublish       = "BeforePublish"       // the reader of a sale has read gates, the other processes do not have them yet
-	BeforeDrain         = "BeforeDrain"         // the process drains its queue before it stops
+	// the reader of a sale has read gates, the other processes do not have them yet
+	BeforePublish = "BeforePublish"
+	BeforeDrain   = "BeforeDrain" // the process drains its queue before it stops
 )
 
 // The errors of Hit.

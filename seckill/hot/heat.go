@@ -30,12 +30,14 @@ type change struct {
 	lasted time.Duration // how long it was hot
 }
 
-// newClicks takes the clicks that every lane has counted so far, and returns those since the last call. It must see the lanes of sales
-// that are not open too: what was clicked before a sale is open, or while it is paused, is not of the second in which it opens.
+// newClicks takes the clicks that every lane has counted so far, and returns those since the last call. It must see the
+// lanes of sales that are not open too: what was clicked before a sale is open, or while it is paused, is not of the
+// second in which it opens.
 func (hs *heats) newClicks(clicks map[int64]int64) map[int64]int64 {
 	fresh := make(map[int64]int64, len(clicks))
 	for sale, n := range clicks {
-		if fresh[sale] = n - hs.counted[sale]; fresh[sale] < 0 { // the lane ended without clicks, and a new one counts from 0
+		if fresh[sale] = n - hs.counted[sale]; fresh[sale] < 0 {
+			// the lane ended without clicks, and a new one counts from 0
 			fresh[sale] = n
 		}
 	}
@@ -43,8 +45,8 @@ func (hs *heats) newClicks(clicks map[int64]int64) map[int64]int64 {
 	return fresh
 }
 
-// update takes the new clicks of each open sale in the time since the last update. It returns the median rate of the open sales
-// but the hottest, and the changes. A sale that is not open any more is not hot.
+// update takes the new clicks of each open sale in the time since the last update. It returns the median rate of the
+// open sales but the hottest, and the changes. A sale that is not open any more is not hot.
 func (hs *heats) update(now time.Time, since time.Duration, clicks map[int64]int64) (median float64, changes []change) {
 	for sale := range clicks {
 		if hs.bySale[sale] == nil {

@@ -1,9 +1,9 @@
-// Package hot notices which sales are suddenly hot: those that receive many clicks, and many times as many as the other open
-// sales. It shows them to the operator. It changes nothing: every sale has a lane of its own at all times, so a hot one is kept
-// apart from the first click on.
+// Package hot notices which sales are suddenly hot: those that receive many clicks, and many times as many as the other
+// open sales. It shows them to the operator. It changes nothing: every sale has a lane of its own at all times, so a
+// hot one is kept apart from the first click on.
 //
-// It reads the counts of the lanes once a second, so a click costs no more for it. Each process judges the clicks that it
-// receives itself.
+// It reads the counts of the lanes once a second, so a click costs no more for it. Each process judges the clicks that
+// it receives itself.
 package hot
 
 import (
@@ -80,10 +80,12 @@ func NewMonitor(cfg Config, engine *seckill.Engine, cache *goods.Cache, log *slo
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	return &Monitor{engine: engine, cache: cache, log: log, rounds: rounds.New(), heats: heats{cfg: cfg, bySale: map[int64]*heat{}},
-		last: Report{Sales: []Sale{}, ClicksPerSecond: cfg.Clicks, Factor: cfg.Factor},
+	return &Monitor{engine: engine, cache: cache, log: log, rounds: rounds.New(),
+		heats: heats{cfg: cfg, bySale: map[int64]*heat{}},
+		last:  Report{Sales: []Sale{}, ClicksPerSecond: cfg.Clicks, Factor: cfg.Factor},
 		metric: prometheus.NewDesc("miaosha_hot_sale_clicks_per_second",
-			"Clicks a second of the hottest sales, ten at most. A sale that is not hot has no series.", []string{"sale"}, nil)}, nil
+			"Clicks a second of the hottest sales, ten at most. A sale that is not hot has no series.",
+			[]string{"sale"}, nil)}, nil
 }
 
 // Run measures once a second until ctx ends.
@@ -99,8 +101,8 @@ func (m *Monitor) Run(ctx context.Context) error {
 	return nil
 }
 
-// measure compares the open sales, logs which have become hot or have cooled down, and makes the report. A shop without clicks
-// reads no sales.
+// measure compares the open sales, logs which have become hot or have cooled down, and makes the report. A shop without
+// clicks reads no sales.
 func (m *Monitor) measure(ctx context.Context, now time.Time, since time.Duration) {
 	clicks := m.heats.newClicks(m.engine.Clicks())
 	if len(clicks) == 0 && len(m.Report().Sales) == 0 {
@@ -148,6 +150,7 @@ func (m *Monitor) Describe(out chan<- *prometheus.Desc) { out <- m.metric }
 // Collect implements prometheus.Collector.
 func (m *Monitor) Collect(out chan<- prometheus.Metric) {
 	for _, s := range m.Report().Sales {
-		out <- prometheus.MustNewConstMetric(m.metric, prometheus.GaugeValue, s.ClicksPerSecond, strconv.FormatInt(s.ID, 10))
+		out <- prometheus.MustNewConstMetric(m.metric, prometheus.GaugeValue, s.ClicksPerSecond,
+			strconv.FormatInt(s.ID, 10))
 	}
 }

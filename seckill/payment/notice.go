@@ -21,7 +21,8 @@ type Notice struct {
 	Amount    int64  `json:"amount"`                 // fen
 	Ref       string `json:"provider_ref,omitempty"` // the provider's id of the capture, 1 to 128 bytes
 	Declined  string `json:"declined,omitempty"`     // the reason; "" for a capture
-	Status    any    `json:"status,omitempty"`       // a word that a provider may add; one that is no success is no capture
+	// a word that a provider may add; one that is no success is no capture
+	Status any `json:"status,omitempty"`
 }
 
 // MaxRef bounds the length of a reference, in bytes.
@@ -62,7 +63,9 @@ func Verify(r *http.Request, key, body []byte, clocks ...time.Time) error {
 		return ErrSignature
 	}
 	at, err := strconv.ParseInt(timestamp, 10, 64)
-	if err != nil || !slices.ContainsFunc(clocks, func(now time.Time) bool { return now.Sub(time.Unix(at, 0)).Abs() <= noticeLife }) {
+	if err != nil || !slices.ContainsFunc(clocks, func(now time.Time) bool {
+		return now.Sub(time.Unix(at, 0)).Abs() <= noticeLife
+	}) {
 		return fmt.Errorf("%w: %q", ErrTime, timestamp)
 	}
 	return nil

@@ -38,13 +38,16 @@ var name = regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}$`)
 // Validate returns an error that names the setting.
 func (c Config) Validate() error {
 	if !name.MatchString(c.Name) || c.Name == order.Cashier || c.Name == order.Hand {
-		return fmt.Errorf("--provider-name (MIAOSHA_PROVIDER_NAME): %q is not a name such as wechat-pay; %s is the play-money one, and %s the staff", c.Name, order.Cashier, order.Hand)
+		return fmt.Errorf(
+			"--provider-name (MIAOSHA_PROVIDER_NAME): %q is not a name such as wechat-pay; %s is the play-money one, and %s the staff",
+			c.Name, order.Cashier, order.Hand)
 	}
 	if c.Timeout < 100*time.Millisecond || c.Timeout > 2500*time.Millisecond {
 		return fmt.Errorf("--provider-timeout (MIAOSHA_PROVIDER_TIMEOUT): %v is not between 100ms and 2.5s", c.Timeout)
 	}
 	if n := len(c.Secret); n > 0 && n < KeyBytes {
-		return fmt.Errorf("--provider-secret (MIAOSHA_PROVIDER_SECRET): %d bytes are too short, at least %d", n, KeyBytes)
+		return fmt.Errorf("--provider-secret (MIAOSHA_PROVIDER_SECRET): %d bytes are too short, at least %d", n,
+			KeyBytes)
 	}
 	if c.URL == "" {
 		if c.Secret != "" {
@@ -53,11 +56,14 @@ func (c Config) Validate() error {
 		return nil
 	}
 	u, err := url.Parse(c.URL)
-	if err != nil || u.Host == "" || u.Fragment != "" || u.Scheme != "https" && (u.Scheme != "http" || !local(u.Hostname())) {
-		return errors.New("--provider-url (MIAOSHA_PROVIDER_URL): an address such as https://pay.example/miaosha; http only on this machine")
+	if err != nil || u.Host == "" || u.Fragment != "" || u.Scheme != "https" &&
+		(u.Scheme != "http" || !local(u.Hostname())) {
+		return errors.New(
+			"--provider-url (MIAOSHA_PROVIDER_URL): an address such as https://pay.example/miaosha; http only on this machine")
 	}
 	if c.Secret == "" {
-		return fmt.Errorf("--provider-secret (MIAOSHA_PROVIDER_SECRET): required with --provider-url, at least %d bytes", KeyBytes)
+		return fmt.Errorf(
+			"--provider-secret (MIAOSHA_PROVIDER_SECRET): required with --provider-url, at least %d bytes", KeyBytes)
 	}
 	return nil
 }
@@ -79,8 +85,9 @@ func (r *Remote) SignsWith(key string) bool { return r.cfg.Secret != "" && r.cfg
 // New returns the provider of cfg, which is valid.
 func New(cfg Config) *Remote {
 	return &Remote{cfg: cfg, client: http.Client{
-		Timeout:       cfg.Timeout,
-		Transport:     &http.Transport{Proxy: http.ProxyFromEnvironment, MaxIdleConnsPerHost: 16, IdleConnTimeout: 30 * time.Second, ForceAttemptHTTP2: true},
+		Timeout: cfg.Timeout,
+		Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, MaxIdleConnsPerHost: 16,
+			IdleConnTimeout: 30 * time.Second, ForceAttemptHTTP2: true},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 }
@@ -91,7 +98,8 @@ func (r *Remote) Name() string { return r.cfg.Name }
 // CanBeAsked reports whether the shop has the provider's address.
 func (r *Remote) CanBeAsked() bool { return r.cfg.URL != "" }
 
-// request is what the shop sends. The payment's id is the idempotency key of create and query, that of the refund of a refund.
+// request is what the shop sends. The payment's id is the idempotency key of create and query, that of the refund of a
+// refund.
 type request struct {
 	Action     string `json:"action"` // create, query, refund
 	PaymentID  string `json:"payment_id"`
@@ -106,11 +114,12 @@ type request struct {
 // answer is what the provider sends back, with status 200.
 type answer struct {
 	PaymentID string `json:"payment_id"`
-	Status    string `json:"status"` // create: open, declined; query: open, declined, captured, unknown; refund: refunded, refused
-	PayURL    string `json:"pay_url"`
-	Ref       string `json:"provider_ref"`
-	Amount    int64  `json:"amount"`
-	Why       string `json:"why"`
+	// create: open, declined; query: open, declined, captured, unknown; refund: refunded, refused
+	Status string `json:"status"`
+	PayURL string `json:"pay_url"`
+	Ref    string `json:"provider_ref"`
+	Amount int64  `json:"amount"`
+	Why    string `json:"why"`
 }
 
 // Create registers a payment at the provider.
@@ -118,7 +127,8 @@ func (r *Remote) Create(ctx context.Context, p order.Payment) (string, error) {
 	if !r.CanBeAsked() {
 		return "", nil
 	}
-	a, err := r.ask(ctx, p, request{Action: "create", ExpiresAt: p.PayUntil.UTC().Format(time.RFC3339), ReturnPath: "/order.html?id=" + p.OrderID.String()})
+	a, err := r.ask(ctx, p, request{Action: "create", ExpiresAt: p.PayUntil.UTC().Format(time.RFC3339),
+		ReturnPath: "/order.html?id=" + p.OrderID.String()})
 	switch {
 	case err != nil:
 		return "", err

@@ -1,6 +1,6 @@
-// Package report has what the pages that bench and lab write have in common: the frame with the shop's colours, both languages,
-// and plots. A page is one file that loads nothing else. It has each text in English and in Chinese; a switch that works without a
-// server shows one of them.
+// Package report has what the pages that bench and lab write have in common: the frame with the shop's colours, both
+// languages, and plots. A page is one file that loads nothing else. It has each text in English and in Chinese; a
+// switch that works without a server shows one of them.
 package report
 
 import (
@@ -48,8 +48,8 @@ type Origin struct {
 	Commit  string `json:"commit,omitempty"`
 }
 
-// New returns a template of a page. Its text defines "body" and receives data with a method Head. It may use the templates "plot"
-// (of a Plot) and the functions en and words: en takes both texts, words a Words.
+// New returns a template of a page. Its text defines "body" and receives data with a method Head. It may use the
+// templates "plot" (of a Plot) and the functions en and words: en takes both texts, words a Words.
 func New(text string, funcs template.FuncMap) *template.Template {
 	t := template.New("frame").Funcs(template.FuncMap{
 		"en":    func(en, zh string) template.HTML { return Words{en, zh}.HTML() },

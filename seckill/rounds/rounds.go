@@ -34,7 +34,9 @@ func Every(d time.Duration) func(took time.Duration) time.Duration {
 // Run calls f at once, and again when pause is over or a round is asked for, until ctx ends. It passes
 // to pause how long the last round took. The context of a round ends after limit, so that a store which
 // hangs ends the round and not the part. f logs its own faults.
-func (r *Rounds) Run(ctx context.Context, limit time.Duration, pause func(took time.Duration) time.Duration, f func(context.Context)) {
+func (r *Rounds) Run(
+	ctx context.Context, limit time.Duration, pause func(took time.Duration) time.Duration, f func(context.Context),
+) {
 	for ctx.Err() == nil {
 		began := time.Now()
 		r.begin()

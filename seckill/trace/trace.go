@@ -1,5 +1,6 @@
-// Package trace watches the rush: it remembers the last steps of tickets in this process and what became of them by sale, and
-// answers what other processes and people ask. The rush knows of it only what seckill.Trace says, and sells without it too.
+// Package trace watches the rush: it remembers the last steps of tickets in this process and what became of them by
+// sale, and answers what other processes and people ask. The rush knows of it only what seckill.Trace says, and sells
+// without it too.
 package trace
 
 import (
@@ -31,9 +32,10 @@ const (
 	tracedTell
 )
 
-// Trace remembers the last steps of purchases in this process, for a person who follows one ticket. It is bounded, and a step of
-// a batch is one record: a ticket finds the records of its batch by its journal entry. The steps before the ticket are found by
-// user and sale. Its methods may be called on nil. Those that record hold a lock for a few nanoseconds for each entry.
+// Trace remembers the last steps of purchases in this process, for a person who follows one ticket. It is bounded, and
+// a step of a batch is one record: a ticket finds the records of its batch by its journal entry. The steps before the
+// ticket are found by user and sale. Its methods may be called on nil. Those that record hold a lock for a few
+// nanoseconds for each entry.
 type Trace struct {
 	seed    maphash.Seed
 	calls   traceRing
@@ -90,18 +92,22 @@ func (t *Trace) call(kind uint8, sale, user int64, began time.Time) {
 	now, r := time.Now(), &t.calls
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.records = put(r.records, r.added, traceCalls, traced{kind: kind, sale: sale, user: user, at: now.UnixNano(), took: now.Sub(began)})
+	r.records = put(r.records, r.added, traceCalls,
+		traced{kind: kind, sale: sale, user: user, at: now.UnixNano(), took: now.Sub(began)})
 	r.added++
 }
 
-// Grant records that a lane's batch of clicks got the granted tickets, and that they were queued behind others, just now. The first
-// of the clicks came at came.
-func (t *Trace) Grant(sale int64, clicks int, came time.Time, granted []order.Ticket, asked, replied time.Time, ahead int) {
+// Grant records that a lane's batch of clicks got the granted tickets, and that they were queued behind others, just
+// now. The first of the clicks came at came.
+func (t *Trace) Grant(
+	sale int64, clicks int, came time.Time, granted []order.Ticket, asked, replied time.Time, ahead int,
+) {
 	if t == nil || len(granted) == 0 {
 		return
 	}
 	t.ofSale(sale).granted.Add(int64(len(granted)))
-	t.tickets(traced{kind: tracedGrant, sale: sale, at: replied.UnixNano(), took: replied.Sub(asked), in: int32(clicks), out: int32(len(granted)),
+	t.tickets(traced{kind: tracedGrant, sale: sale, at: replied.UnixNano(), took: replied.Sub(asked), in: int32(clicks),
+		out:   int32(len(granted)),
 		ahead: int32(ahead), waited: asked.Sub(came), queued: time.Since(replied)}, granted)
 }
 
@@ -128,7 +134,8 @@ func (t *Trace) Settle(sale int64, tickets []order.Ticket, results []order.Resul
 	c.ordered.Add(int64(ordered))
 	c.refused.Add(int64(len(results) - ordered))
 	now := time.Now()
-	t.tickets(traced{kind: tracedSettle, sale: sale, at: now.UnixNano(), took: now.Sub(began), waited: locked.Sub(began), in: int32(len(tickets)),
+	t.tickets(traced{kind: tracedSettle, sale: sale, at: now.UnixNano(), took: now.Sub(began),
+		waited: locked.Sub(began), in: int32(len(tickets)),
 		out: int32(ordered)}, tickets)
 }
 

@@ -30,8 +30,8 @@ const (
 	clockError   = 20 * time.Millisecond   // a smaller difference between the clocks may be one of the measuring
 )
 
-// Witness answers what is asked about tickets. The processes of a shop know no addresses of each other, so they ask over Redis:
-// twice a second each shows that it lives, and looks for questions.
+// Witness answers what is asked about tickets. The processes of a shop know no addresses of each other, so they ask
+// over Redis: twice a second each shows that it lives, and looks for questions.
 type Witness struct {
 	trace   *Trace
 	gate    *gate.Gate
@@ -45,8 +45,9 @@ type Witness struct {
 
 // NewWitness returns the Witness of a process with this secret. It does nothing until Join and Run.
 func NewWitness(t *Trace, shared seckill.Shared, secret []byte, log *slog.Logger) *Witness {
-	return &Witness{trace: t, gate: shared.Gate.Background(), clock: shared.Clock, name: shared.Name, secrets: []string{fingerprint(secret)},
-		log: log, once: rate.Sometimes{Interval: time.Second}, rounds: rounds.New()}
+	return &Witness{trace: t, gate: shared.Gate.Background(), clock: shared.Clock, name: shared.Name,
+		secrets: []string{fingerprint(secret)},
+		log:     log, once: rate.Sometimes{Interval: time.Second}, rounds: rounds.New()}
 }
 
 // logFault logs a fault that the next round tries again.
@@ -61,8 +62,9 @@ func fingerprint(secret []byte) string {
 	return hex.EncodeToString(purpose.Fingerprint.Key(secret)[:12])
 }
 
-// Join shows the other processes of the shop that this one lives, from before its first request until Run ends. It returns an
-// error if a living process shares no secret with this one: each would refuse the addresses that buyers have from the other.
+// Join shows the other processes of the shop that this one lives, from before its first request until Run ends. It
+// returns an error if a living process shares no secret with this one: each would refuse the addresses that buyers have
+// from the other.
 func (w *Witness) Join(ctx context.Context) error {
 	now, err := w.gate.Now(ctx)
 	if err != nil {
@@ -75,14 +77,16 @@ func (w *Witness) Join(ctx context.Context) error {
 	for name, theirs := range shown {
 		if !slices.ContainsFunc(theirs, func(f string) bool { return slices.Contains(w.secrets, f) }) {
 			w.gate.HideSecrets(ctx, w.name, w.secrets) // or it is forgotten in a minute
-			return fmt.Errorf("--secret (MIAOSHA_SECRET): the process %s of this shop has another one: give every process the same. If it has just been stopped, start again in %v", name, livesFor)
+			return fmt.Errorf(
+				"--secret (MIAOSHA_SECRET): the process %s of this shop has another one: give every process the same. If it has just been stopped, start again in %v",
+				name, livesFor)
 		}
 	}
 	return nil
 }
 
-// Question asks every process what it remembers of a ticket. Sale and User are 0 if they are not known: then the steps before the
-// ticket are not found.
+// Question asks every process what it remembers of a ticket. Sale and User are 0 if they are not known: then the steps
+// before the ticket are not found.
 type Question struct {
 	ID     string `json:"id"` // set by Ask
 	Ticket string `json:"ticket"`
@@ -145,7 +149,8 @@ func (w *Witness) answer(ctx context.Context, process, question string) {
 	w.logFault(ctx, "answer a question", err)
 }
 
-// remember returns what this process remembers of a ticket. The times are by the clock of Redis if this machine's clock is wrong.
+// remember returns what this process remembers of a ticket. The times are by the clock of Redis if this machine's clock
+// is wrong.
 func (w *Witness) remember(q Question) (a Answer) {
 	calls := w.trace.ofUser(q.Sale, q.User)
 	batches := w.trace.ofTicket(q.Ticket)
@@ -162,8 +167,8 @@ func (w *Witness) remember(q Question) (a Answer) {
 	return a
 }
 
-// apart returns by how much the clocks of Redis and of this machine differ, 0 if the measuring alone may show that much: the steps of a
-// process would go before those that came before them.
+// apart returns by how much the clocks of Redis and of this machine differ, 0 if the measuring alone may show that
+// much: the steps of a process would go before those that came before them.
 func apart(offset, within time.Duration) time.Duration {
 	if offset.Abs() < max(clockError, within) {
 		return 0
@@ -253,7 +258,9 @@ func Ask(ctx context.Context, g *gate.Gate, q Question, since time.Time) (w Witn
 }
 
 // ask puts the question and collects the answers of these processes.
-func ask(ctx context.Context, g *gate.Gate, q Question, now time.Time, living []string) (answers map[string]string, err error) {
+func ask(
+	ctx context.Context, g *gate.Gate, q Question, now time.Time, living []string,
+) (answers map[string]string, err error) {
 	if len(living) == 0 {
 		return nil, nil
 	}
