@@ -28,8 +28,8 @@ create table if not exists shop (
 
 insert into shop default values on conflict do nothing;
 
--- The upgrades from version 5, 6, 7 and 11. They come first: their locks are the strongest, and in the order in which every
--- transaction of the shop takes them. Plain reads of orders go on: one that has begun there may wait for sales.
+-- The upgrades from version 5, 6, 7 and 11. They come first: they need the strongest locks, and take them in the order of
+-- every transaction of the shop. Plain reads of orders go on: one that has begun may wait for sales.
 do $$
 begin
     if to_regclass('sales') is not null
@@ -95,7 +95,7 @@ create table if not exists users (
 );
 
 create index if not exists users_revoked on users (revoked_at) where revoked_at is not null;
--- What the staff searches by: none of them is written by a purchase.
+-- Indexes for searches of the staff. A purchase writes none of them.
 create index if not exists users_by_nickname on users (nickname text_pattern_ops);
 create index if not exists users_staff on users (id) where role <> 'buyer';
 create index if not exists users_disabled on users (id) where disabled_at is not null;
@@ -119,8 +119,8 @@ create index if not exists role_changes_of_a_user on role_changes (user_id);
 -- role keeps it, and nothing is logged. It runs with the rights of the schema's owner, so that the
 -- shop's role can change no role in any other way.
 --
--- The lock puts all changes of roles and disabled accounts in a row: of two administrators who act on each other
--- the second is none any more, and a shop that has an administrator always keeps one, the last who acted.
+-- The lock serialises all changes of roles and disabled accounts: of two administrators who act on each other
+-- the second is no longer one, and a shop that has an administrator always keeps one, the last who acted.
 create or replace function change_role(acting bigint, subject bigint, new_role text) returns void
     language plpgsql security definer as $$
 declare
@@ -168,8 +168,8 @@ begin
     return found;
 end $$;
 
--- Where parcels go: the owner's address, and the copy that a paid order keeps of it. The owner may erase it: then the three
--- columns are null.
+-- Addresses for parcels: the owner's address, and the copy of it that a paid order keeps. When the owner erases it, the
+-- three columns are null.
 create table if not exists addresses (
     user_id    bigint      primary key,
     name       text        check (name <> ''),
@@ -193,8 +193,8 @@ create table if not exists goods (
     created_at timestamptz not null default now()
 );
 
--- Every change of a sale's state, window or total takes a new epoch, also one by hand: see sales_changed. Its gate follows
--- the newest.
+-- Every change of a sale's state, window or total takes a new epoch, even a change by hand: see sales_changed. The gate
+-- follows the newest.
 create sequence if not exists gate_epoch;
 
 -- A sale is one item at one price with `total` units; `stock` of them are left. `stock` is the true
@@ -210,16 +210,16 @@ create table if not exists sales (
     ends_at    timestamptz not null,
     epoch      bigint      not null default nextval('gate_epoch'),
     created_at timestamptz not null default now(),
-    -- How often units were sold past the sale's gate, which a process does while Redis is down; and up
-    -- to which of these times the gate knows the buyers. While they differ, the gate may not know an
+    -- How often units were sold past the sale's gate, which a process does while Redis is down, and how
+    -- many of these times the gate knows the buyers of. While the two differ, the gate may not know an
     -- owner.
     bypasses       bigint  not null default 0,
     bypasses_known bigint  not null default 0 check (bypasses_known <= bypasses),
-    -- When the price of a sale that buyers see was last changed: the sale opens at the earliest a minute after that.
+    -- When the price of a sale that buyers see last changed. The sale opens at least a minute later.
     priced_at  timestamptz,
-    -- Until then Redis may have a gate of before the last change of the sale; null for a sale that never changed.
+    -- Until then Redis may have a gate from before the last change of the sale; null if the sale never changed.
     gate_until timestamptz,
-    -- Since then its results and its orders' events may be in files, see archives. It sells nothing any more.
+    -- Since then its results and its orders' events may be in files, see archives. It no longer sells anything.
     archived_at timestamptz,
     constraint stock_within_total check (stock between 0 and total),
     constraint window_not_empty   check (ends_at > starts_at),
@@ -246,12 +246,12 @@ begin
     return new;
 end $$;
 
--- Never of stock: it changes with every purchase.
+-- Not for stock, which changes with every purchase.
 create or replace trigger sales_changed before update of state, total, starts_at, ends_at on sales
     for each row when ((old.state, old.total, old.starts_at, old.ends_at) is distinct from
                        (new.state, new.total, new.starts_at, new.ends_at)) execute function sales_changed();
 
--- What is planned for a sale. One process does it at its time and writes its result in the same transaction.
+-- Plans for a sale. One process carries out a plan at its time and writes the result in the same transaction.
 create table if not exists sale_plans (
     id         bigint      generated always as identity primary key,
     sale_id    bigint      not null references sales (id),
@@ -275,7 +275,7 @@ create table if not exists pictures (
     width      integer     not null,
     height     integer     not null,
     created_at timestamptz not null default now(),
-    constraint not_too_large check (octet_length(bytes) <= 16777216) -- one that the shop makes has 6 million at most; a line of JSON has twice as many
+    constraint not_too_large check (octet_length(bytes) <= 16777216) -- the shop makes 6 million at most; a line of JSON has twice as many
 );
 
 -- Orders and payments -----------------------------------------------------------------------------------------------
@@ -290,7 +290,7 @@ create table if not exists orders (
     title      text        not null,
     price      bigint      not null check (price >= 0),
     status     text        not null default 'pending' check (status in ('pending', 'paid', 'cancelled', 'refunded')),
-    -- After the wait for the sale's lock, so orders have the order of the changes of its stock.
+    -- Taken after the wait for the sale's lock, so orders are in the order of the changes of its stock.
     created_at timestamptz not null default clock_timestamp(),
     expires_at timestamptz not null,
     paid_at    timestamptz,
@@ -301,11 +301,11 @@ create table if not exists orders (
     constraint paid_has_a_time             check (status <> 'paid' or paid_at is not null)
 );
 
--- Sale by sale, the first to end first: no search for overdue orders passes over the others, and a purchase writes one index for all.
+-- By sale, then by deadline: a search for overdue orders reads no others, and a purchase writes one index for all searches.
 create index if not exists orders_pending on orders (sale_id, expires_at) where status = 'pending';
 drop index if exists orders_pending_expiry; -- of shops before version 11
 create index if not exists orders_of_a_user on orders (user_id, created_at);
-create index if not exists orders_refunded on orders (id) where status = 'refunded'; -- few among many; a purchase does not write it
+create index if not exists orders_refunded on orders (id) where status = 'refunded'; -- few rows; a purchase does not write it
 
 -- The result of each ticket that did not become an order, written in the transaction that decided
 -- it. Shops before version 6 also stored a row, 'ordered', for each ticket that did.
@@ -330,8 +330,8 @@ create or replace view ticket_outcomes as
     where  not exists (select from orders o where o.ticket = r.ticket);
 
 -- open: the buyer was sent to pay · declined: the provider refused · closed: a day after the payment deadline it was still
--- open, and is not asked about any more · captured: the order is paid ·
--- refund_due: the money came too late or twice, or the order was refunded · refunded: returned
+-- open, and is no longer asked about · captured: the order is paid ·
+-- refund_due: the money arrived late or twice, or the order was refunded · refunded: returned
 create table if not exists payments (
     id           uuid        primary key,
     order_id     uuid        not null references orders (id),
@@ -362,7 +362,7 @@ create index        if not exists payments_refund_due        on payments (update
 create index        if not exists payments_to_ask            on payments (provider, ask_at) where status = 'open';
 create index        if not exists payments_to_refund         on payments (provider, ask_at) where status = 'refund_due';
 
--- What is sent for an order: a copy of the buyer's address, and how it was shipped. An order without a row has no address.
+-- The delivery of an order: a copy of the buyer's address, and how it was shipped. An order without a row has no address.
 create table if not exists deliveries (
     order_id   uuid        primary key,
     name       text,
@@ -418,7 +418,7 @@ begin
     return null;
 end $$;
 
--- A delete is for only_archived_rows_go to refuse. The trigger is for it, too: a process of version 11 beside this one looks for that.
+-- only_archived_rows_go refuses a delete. This trigger is for delete, too, because a process of version 11 looks for that.
 create or replace function order_events_are_append_only() returns trigger language plpgsql as $$
 begin
     if tg_op = 'DELETE' then
@@ -468,7 +468,7 @@ begin
     end if;
 end $$;
 
--- What became of a ticket does not change, nor does a picture: they are deleted when an archive has them, see there.
+-- The result of a ticket never changes, nor does a picture. Both are deleted when an archive has them, see below.
 create or replace function rows_stay() returns trigger language plpgsql as $$
 begin
     raise exception '% keeps its rows as they are', tg_table_name using errcode = 'check_violation', constraint = 'rows_stay';
@@ -479,7 +479,7 @@ create or replace trigger rows_stay before update or truncate on ticket_results
 create or replace trigger rows_stay before update or truncate on pictures
     for each statement execute function rows_stay();
 
--- What the staff did, one line for each action, written in the transaction that acts. It is append-only. No foreign
+-- Actions of the staff, one line for each, written in the transaction that acts. It is append-only. No foreign
 -- keys: a line stays as it is, whatever becomes of its subject. It stands behind all tables that a change of the staff
 -- writes, since its line is the last that such a transaction writes: an upgrade beside it takes its locks in the same
 -- order.
@@ -493,8 +493,8 @@ create table if not exists admin_log (
     subject  text        not null, -- such as sale 7
     before   jsonb,
     after    jsonb,
-    -- Of a request with an idempotency key: the key, a digest of route and body, and what a repetition is answered
-    -- from.
+    -- Of a request with an idempotency key: the key, a digest of route and body, and the result with which a repetition
+    -- is answered.
     key      uuid,
     digest   bytea,
     result   jsonb
@@ -505,7 +505,7 @@ alter table admin_log add column if not exists key uuid, add column if not exist
 
 create index if not exists admin_log_of_a_subject on admin_log (subject, id);
 create index if not exists admin_log_of_a_user    on admin_log (by_user, id);
--- What makes a repetition one action with the first: it waits here for the first to end.
+-- A repetition waits here for the first request to end, so both are one action.
 create unique index if not exists one_action_per_key on admin_log (by_user, key) where key is not null;
 
 create or replace function admin_log_is_append_only() returns trigger language plpgsql as $$
@@ -529,7 +529,7 @@ create table if not exists archives (
     newest     timestamptz not null,
     created_at timestamptz not null default clock_timestamp(),
     written_by xid8        not null default pg_current_xact_id(), -- the transaction
-    gone_at    timestamptz, -- null: its rows are still in their table
+    gone_at    timestamptz, -- null while its rows are still in their table
     dropped_at timestamptz  -- set by the owner when the file of rows that are gone is deleted, as a law may ask for, or lost
 );
 

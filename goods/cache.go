@@ -13,7 +13,7 @@ import (
 const (
 	freshFor  = time.Second             // an entry is served without a query
 	staleFor  = 60 * time.Second        // an entry is served if Postgres does not answer
-	staleWait = 50 * time.Millisecond   // a caller with a stale entry waits at most so long for a new one
+	staleWait = 50 * time.Millisecond   // the longest wait of a caller with a stale entry for a new one
 	readLimit = 1500 * time.Millisecond // for one read; a sale may need two, and a request has 3 s
 
 	replicaLimit = 300 * time.Millisecond // of it, for the replica; the store gets the rest

@@ -60,7 +60,7 @@ func unlessMissed(err, missed error) error {
 	return err
 }
 
-// InTx is pgx.BeginFunc for a ReadCommitted transaction that waits at most so long for each lock. Then the error is
+// InTx is pgx.BeginFunc for a ReadCommitted transaction that waits at most wait for each lock. Then the error is
 // ErrLocked.
 func InTx(ctx context.Context, db DB, wait time.Duration, do func(pgx.Tx) error) error {
 	limit := fmt.Sprintf("set local lock_timeout = %d", wait.Milliseconds())

@@ -100,7 +100,7 @@ func (it Item) Validate() error {
 }
 
 // unknownImage returns the InvalidError of an image that is not known, or another error as it is. The writes put null
-// in the place of an uploaded picture that the shop does not have any more, which column image refuses.
+// in the place of an uploaded picture that the shop no longer has, which column image refuses.
 func unknownImage(err error) error {
 	if pg := new(pgconn.PgError); errors.As(err, &pg) && pg.Code == "23502" && pg.ColumnName == "image" {
 		return InvalidError{"image", "unknown", "the shop has no such picture"}

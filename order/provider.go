@@ -165,7 +165,7 @@ func (s *Store) record(ctx context.Context, p Payment, found Found) (err error) 
 }
 
 // closeLate closes an open payment when the provider has been asked for the last time: a day after the payment deadline
-// of its order, which is not pending any more. Money that comes for it later is recorded by Capture, and is refund_due.
+// of its order, which is no longer pending. Money that comes for it later is recorded by Capture, and is refund_due.
 func (s *Store) closeLate(ctx context.Context, p Payment) error {
 	_, err := s.db.Exec(ctx, `
 		update payments set status = 'closed', updated_at = now()
@@ -180,7 +180,7 @@ func (s *Store) closeLate(ctx context.Context, p Payment) error {
 // errStillOpen is a payment of which nothing new was found. It is no fault.
 var errStillOpen = errors.New("still open")
 
-// errClosedBefore is a refund that the provider has made and that was not due any more: another answer closed it,
+// errClosedBefore is a refund that the provider has made and that was no longer due: another answer closed it,
 // or the staff did.
 var errClosedBefore = errors.New(
 	"the provider has returned the money, and the refund was closed before its answer came: " +

@@ -22,19 +22,19 @@ import (
 const (
 	laneBatch   = 256                   // users in one reserve call at most
 	laneWaiting = 4096                  // clicks that may wait for a lane; the rest are answered "busy"
-	laneIdle    = time.Minute           // a lane without a click for so long ends
+	laneIdle    = time.Minute           // a lane without a click for longer ends
 	laneWait    = 20 * time.Millisecond // as many clicks may wait as are served in this time
 
 	soldOutMark  = 50 * time.Millisecond // how long a lane refuses strangers itself after a gate was sold out
 	holdersLimit = 50_000                // users of a sale, above which a lane does not read them and refuses no click itself
-	waitLimit    = 3 * time.Second       // a click or a query that has waited so long is not worked on any more
+	waitLimit    = 3 * time.Second       // a click or a query that has waited longer is dropped
 )
 
 // lanes holds a lane for each sale that receives clicks.
 type lanes struct {
 	bySale sync.Map // sale id -> *lane
 	opened chan *lane
-	ended  chan struct{} // closed when no lane is opened any more
+	ended  chan struct{} // closed when no further lane is opened
 
 	reading sync.WaitGroup // of holders
 

@@ -19,7 +19,7 @@ const (
 	followEvery = time.Second // how often the gates of all changed sales are compared, near or not
 	fixAgain    = 3           // how often a tick tries again to fix the gates that moved
 
-	repairAfter = 2 * time.Second // a process repairs a gate that another one reads if that has not done it for so long
+	repairAfter = 2 * time.Second // a process repairs a gate that another one reads if that one has not repaired it for longer
 
 	reconcileGap = 5 * time.Millisecond // between two ticks at least
 )
@@ -68,7 +68,7 @@ func (r *reconciler) Run(ctx context.Context) {
 	})
 }
 
-// leave tells the other processes that this one reads no gate for them any more.
+// leave tells the other processes that this one no longer reads gates for them.
 func (r *reconciler) leave(ctx context.Context) {
 	if !r.cfg.gateOff() {
 		r.fault(ctx, "publish", r.readings.Leave(ctx))

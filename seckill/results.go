@@ -33,7 +33,7 @@ type resultReader struct {
 	metrics *metrics
 
 	atGate, atPostgres chan *resultQuery
-	ended              chan struct{} // closed when no query is served any more
+	ended              chan struct{} // closed when no further query is served
 }
 
 // resultQuery is one request for a user's result.

@@ -30,7 +30,7 @@ type Status struct {
 	NextPoll time.Duration // when to ask again; 0 when final
 }
 
-// Final reports whether the state will not change any more.
+// Final reports whether the state is final.
 func (s Status) Final() bool { return s.State != Queued && !s.NoTicket() }
 
 // NoTicket reports whether the user has no ticket and no order, so that buying is safe. SoldOut with a NextPoll says so of a

@@ -61,7 +61,7 @@ func fault(err error, format string, args ...any) error {
 }
 
 // answered reports whether err is Postgres's answer to the statement. A Postgres that shuts down
-// (57P), is full (53), has lost a connection (08) or is no primary any more (25006) answers too, but
+// (57P), is full (53), has lost a connection (08) or is no longer a primary (25006) answers too, but
 // counts as unavailable.
 func answered(err error) bool {
 	pg, ok := errors.AsType[*pgconn.PgError](err)

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	countWait  = 50 * time.Millisecond  // a user waits at most so long for a count that all processes share
+	countWait  = 50 * time.Millisecond  // the longest wait of a user for a count that all processes share
 	countPause = 500 * time.Millisecond // without a call to Redis, after three failures in a row
 )
 

@@ -14,7 +14,7 @@ const (
 	// a copy is used without a read; an event stream looks each second and has to end within two
 	freshFor    = 900 * time.Millisecond
 	staleFor    = 10 * time.Minute      // a copy is used if Redis does not answer
-	staleWait   = 50 * time.Millisecond // a caller with an older copy waits at most so long for Redis
+	staleWait   = 50 * time.Millisecond // the longest wait of a caller with an older copy for Redis
 	maxEntries  = 200_000               // about 50 MB
 	readsAtOnce = 2
 )

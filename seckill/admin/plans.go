@@ -151,7 +151,7 @@ const planLimit = 3 * time.Second
 
 // runPlan carries out one plan that is due, if there is one. The change, the plan's result and the line in the log are
 // one transaction, so each happens once, whatever dies. A change that the sale refuses ends the plan as failed, and so
-// does a planner who may not act any more. The plans of one sale are done one after the other: while a process has the
+// does a planner who may no longer act. The plans of one sale are done one after the other: while a process has the
 // first one, the others of the sale wait, and other sales do not. A plan of a sale whose row is locked is left for a
 // later round, and comes after the others.
 func (s *Store) runPlan(ctx context.Context) (did bool, err error) {

@@ -84,7 +84,7 @@ func readArchives(ctx context.Context, db *pgxpool.Pool, dir string) (found []Fi
 		}
 	}
 	var unfinished, dropped []string
-	var until time.Time // of the events that are in no file any more
+	var until time.Time // of the events whose files are gone
 	err = readOnly(ctx, db, thoroughLimit, func(tx pgx.Tx) error {
 		if err := list(tx); err != nil {
 			return err

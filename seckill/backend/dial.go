@@ -24,7 +24,7 @@ func quickDialer(dial dialer) dialer {
 	}
 }
 
-// unreachable is a connection that could not be made. If no caller waits for it any more, the client keeps it for the
+// unreachable is a connection that could not be made. If no caller waits for it, the client keeps it for the
 // next, and asks SyscallConn whether it still works.
 type unreachable struct {
 	net.Conn

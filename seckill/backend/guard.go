@@ -19,7 +19,7 @@ func (s *Stores) OnConnect(look func(context.Context, *pgx.Conn) error) {
 	s.guard.connected.Store(&look)
 }
 
-// Refuse ends the use of the stores by this process: no statement begins any more, and Redis is closed.
+// Refuse ends the use of the stores by this process: no further statement begins, and Redis is closed.
 func (s *Stores) Refuse(why error) {
 	s.guard.refused.Store(&why)
 	s.Redis.Close()

@@ -72,7 +72,7 @@ func (t *tally) snapshot() Counts {
 	return t.Counts
 }
 
-// merge adds o. No one may write to o any more.
+// merge adds o. No one may write to o after that.
 func (t *tally) merge(o *tally) {
 	t.Counts.add(o.Counts)
 	for _, m := range [][2]map[string]int64{{t.refused, o.refused}, {t.failed, o.failed}, {t.outcomes, o.outcomes}} {

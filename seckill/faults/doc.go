@@ -9,7 +9,7 @@
 // At the end the history of the sale is checked by a model: was there one order of all events in which every reply was
 // true? The models and their tests need no build tag.
 //
-// An observer checks the invariants during the sale. The checks in check_*_test.go run when nothing changes any more.
+// An observer checks the invariants during the sale. The checks in check_*_test.go run when nothing changes.
 // They report a broken invariant as "I<n>: what is wrong", with the number in the list of invariants. So a mutant,
 // which is the shop without one of its defences, must fail on the invariant that this defence protects.
 package faults

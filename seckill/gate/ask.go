@@ -136,7 +136,7 @@ func (g *Gate) Ask(ctx context.Context, question string, now time.Time) error {
 	})
 }
 
-// Withdraw removes a question that waits for no answer any more, and its answers.
+// Withdraw removes a question that no longer waits for an answer, and its answers.
 func (g *Gate) Withdraw(ctx context.Context, id, question string) error {
 	return g.call(ctx, callLimit, func(ctx context.Context) error {
 		pipe := g.rdb.Pipeline()

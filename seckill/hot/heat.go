@@ -22,7 +22,7 @@ type heat struct {
 	cooling  time.Time // since when a hot sale is below half of a bound; zero if it is not
 }
 
-// change says that a sale has become hot, or is not hot any more.
+// change says that a sale has become hot, or is no longer hot.
 type change struct {
 	sale   int64
 	hot    bool
@@ -46,7 +46,7 @@ func (hs *heats) newClicks(clicks map[int64]int64) map[int64]int64 {
 }
 
 // update takes the new clicks of each open sale in the time since the last update. It returns the median rate of the
-// open sales but the hottest, and the changes. A sale that is not open any more is not hot.
+// open sales but the hottest, and the changes. A sale that is no longer open is not hot.
 func (hs *heats) update(now time.Time, since time.Duration, clicks map[int64]int64) (median float64, changes []change) {
 	for sale := range clicks {
 		if hs.bySale[sale] == nil {

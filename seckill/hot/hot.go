@@ -24,7 +24,7 @@ import (
 const (
 	measureEvery = time.Second
 	measureLimit = 5 * time.Second
-	coolAfter    = 10 * time.Second // so long a hot sale must be below half of a bound
+	coolAfter    = 10 * time.Second // how long a hot sale must be below half of a bound to cool down
 	shown        = 10               // hot sales in the metrics and in a Report
 )
 

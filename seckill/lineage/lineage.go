@@ -3,7 +3,7 @@
 //
 // Postgres has one row with two values. The shop is drawn once and tells two shops apart; the incarnation is drawn
 // again when Postgres has lost something. What Redis has of an older incarnation is worthless: its sessions name users,
-// and its gates orders, that may not exist any more, or are others by now. So Redis keeps marks, and each process
+// and its gates orders, that may no longer exist, or are others by now. So Redis keeps marks, and each process
 // compares them with the row at its start, on every new connection to Postgres, and five times a second.
 //
 // The row also has a counter, the beat. It rises within 0.2 s after each transaction, and is marked in Redis once its

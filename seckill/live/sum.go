@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	holdRate     = 3 * time.Second  // for so long a process without news keeps its last rates
-	missingAfter = 4 * time.Second  // a process that has written nothing for so long is missing
+	holdRate     = 3 * time.Second  // how long a process without news keeps its last rates
+	missingAfter = 4 * time.Second  // a process that has written nothing for longer is missing
 	latencyOver  = 10 * time.Second // the span of the latencies
 	maxProcesses = 256              // whose counters are remembered, even when they have ended
 )
