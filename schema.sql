@@ -90,7 +90,7 @@ create table if not exists users (
     generation    bigint      not null default 0,
     disabled_at   timestamptz, -- since then the account can neither log in nor buy
     password_due  boolean     not null default false, -- its password was made for it: it acts as staff after it has chosen one
-    revoked_at    timestamptz, -- when its role last changed, or it was disabled or enabled: its sessions of before end
+    revoked_at    timestamptz, -- when its role last changed, or it was disabled or enabled: older sessions end
     check (legacy_hash is null or password_hash = '')
 );
 

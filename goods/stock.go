@@ -212,7 +212,7 @@ func (s *Store) StateOf(ctx context.Context, id int64) (state SaleState, beyond 
 	return found.SaleState, found.Beyond, nil
 }
 
-// Changed returns the sales of which Redis may have a gate, or a journal, of before their last change, wherever the
+// Changed returns the sales of which Redis may have a gate, or a journal, from before their last change, wherever the
 // change has moved them. At most MostNear, those first whose gates live longest.
 func (s *Store) Changed(ctx context.Context) ([]int64, error) {
 	rows, _ := s.db.Query(ctx, `select id from sales where gate_until > now() order by gate_until desc limit $1`, MostNear)

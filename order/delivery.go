@@ -26,7 +26,7 @@ type InvalidError struct{ Field, Reason string }
 
 func (e InvalidError) Error() string { return "invalid " + e.Field + ": " + e.Reason }
 
-// Address is where a parcel goes. The zero Address is none.
+// Address is where a parcel goes. The zero Address means that there is none.
 type Address struct {
 	Name    string `json:"name"`
 	Phone   string `json:"phone"`

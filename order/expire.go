@@ -138,7 +138,7 @@ func (s *Store) overdueSales(ctx context.Context, except []int64) ([]int64, erro
 // expireSale expires orders of one sale. It leaves an order whose row is locked: a payment may be under way.
 func (s *Store) expireSale(ctx context.Context, sale int64) (n int, err error) {
 	// The array is read once, and the text of the status keeps the planner from the index of pending orders: while its
-	// statistics are those of before a rush, it takes that for empty, and would read all pending orders, and the list
+	// statistics are from before a rush, it takes that for empty, and would read all pending orders, and the list
 	// once for each.
 	n, err = s.giveBack(ctx, s.expired.OnceInTx, sale, fmt.Sprint("expire orders of sale ", sale), `
 		update orders set status = 'cancelled'

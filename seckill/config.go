@@ -20,7 +20,7 @@ type Config struct {
 	SettlePause time.Duration `name:"settle-pause" env:"MIAOSHA_SETTLE_PAUSE" default:"0s" hidden:"" help:"For measuring: pause before each settle transaction."`
 }
 
-// Optimisations are what bench --ladder switches off one by one: a batch of 1 is none, and so is a life of 1 ns.
+// Optimisations are what bench --ladder switches off one by one: a batch of 1, or a life of 1 ns, is no optimisation.
 type Optimisations struct {
 	LaneBatch   int           `name:"lane-batch" default:"256" hidden:"" help:"For measuring: clicks in one reserve call at most. With the sandbox's own stores only."`
 	SettleBatch int           `name:"settle-batch" default:"2000" hidden:"" help:"For measuring: tickets in one settle transaction, and the rest of the last one's journal entry. With the sandbox's own stores only."`

@@ -297,7 +297,7 @@ func (ls *lanes) serve(ctx context.Context, l *lane, batch []*click) {
 	for i, c := range batch {
 		requests[i] = c.Request
 	}
-	replies, err := ls.reserve(context.WithoutCancel(ctx), l.sale, requests) // a batch is served to its end even if the process stops
+	replies, err := ls.reserve(context.WithoutCancel(ctx), l.sale, requests) // a batch is finished even if the process stops
 	replied := time.Now()
 	ls.metrics.reserve.Observe(replied.Sub(began).Seconds())
 	if errors.Is(err, gate.ErrUnavailable) { // the breaker has opened since: Redis was not called

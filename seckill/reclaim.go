@@ -23,7 +23,7 @@ const (
 	reclaimEvery = time.Second
 	inheritEvery = 200 * time.Millisecond
 	inheritFor   = time.Second    // Redis may carry out the last call of a process some time after its death
-	inheritPause = time.Second    // after a look that did not come to its end: a store is down, or the queue has no room
+	inheritPause = time.Second    // after a look that did not finish: a store is down, or the queue has no room
 	journalLife  = 25 * time.Hour // gates and journals live a day after their sale's end
 )
 
@@ -46,7 +46,7 @@ type reclaimer struct {
 	looks   *rounds.Rounds // for processes of this machine that have died
 
 	died map[string]time.Time // when a process was first found dead
-	busy map[string]time.Time // when a look did not come to its end
+	busy map[string]time.Time // when a look did not finish
 
 	looking chan struct{} // has room for one look: two at a time would queue the same tickets
 	turn    int           // of looks, so that one that ends early does not always leave the same sales out

@@ -19,7 +19,7 @@ const (
 // process that made the change dies, or while Redis is down: then each process forgets its own copies, and the sessions
 // end in Redis when it is back. report is called with the first of several faults.
 func (s *Store) EndRevoked(ctx context.Context, sessions *Sessions, report func(error)) error {
-	ended := map[int64]time.Time{} // user -> the change whose sessions of before have ended
+	ended := map[int64]time.Time{} // user -> the change before which all sessions have ended
 	failed, pause := false, func(time.Duration) time.Duration { return revokeEvery }
 	s.revoking.Run(ctx, revokeLimit, pause, func(look context.Context) {
 		err := s.endRevoked(look, sessions, ended)

@@ -9,7 +9,7 @@ import (
 // that arrive while the connections are busy go together into the next round trip: when thousands
 // of users come at once, Redis receives a few large reads. A single read is not delayed.
 //
-// A batch is read to its end, even if callers leave.
+// A batch is read completely, even if callers leave.
 type reads struct {
 	fetch func(ctx context.Context, keys []string) ([][]byte, error)
 	slots chan struct{}  // concurrent round trips

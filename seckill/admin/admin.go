@@ -58,8 +58,8 @@ func New(db *pgxpool.Pool, orders order.Config, unitsReturned func(sale int64)) 
 func (s *Store) ReadGates(rdb redis.UniversalClient) { s.gates = rdb }
 
 // action is one line of the log: what is done to what, as it was before and as it is after. before and after become
-// JSON; nil is none. An action changes them while it acts. result points at what its caller receives, if that is more
-// than an error. digest is of what was searched for; see searched.
+// JSON; nil means none. An action changes them while it acts. result points at what its caller receives, if that is
+// more than an error. digest is of what was searched for; see searched.
 type action struct {
 	name, subject string // such as sale.pause, sale 7
 	before, after any

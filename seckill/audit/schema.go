@@ -53,7 +53,7 @@ const plainText = `set local quote_all_identifiers = off; set local standard_con
 // version than this program's has none: it cannot be compared.
 //
 // A restore prints definitions and reads them again. What changes by that alone is no difference (flat). What a
-// database has besides is none either.
+// database has besides is not a finding either.
 func Differences(ctx context.Context, tx pgx.Tx) (found []Difference, err error) {
 	if _, err := tx.Exec(ctx, plainText); err != nil {
 		return nil, err

@@ -27,7 +27,8 @@ type Counters struct {
 	Allocations, AllocatedBytes float64
 	ReserveCalls, Clicks        float64 // calls of the reserve script, and the clicks in them
 	SettleCalls, Tickets        float64 // settle transactions, and the tickets in them
-	Held, HeldSeconds           float64 // how often and how long one held a connection of Postgres, also in vain
+	// how often and how long one held a connection of Postgres, wasted ones included
+	Held, HeldSeconds float64
 }
 
 // ProcessUsage reads the CPU time and memory of a process from /proc, so it works on Linux only.

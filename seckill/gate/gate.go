@@ -305,8 +305,8 @@ func askState(ctx context.Context, pipe redis.Pipeliner, sale int64, journal boo
 	return q
 }
 
-// state returns the reply. A gate without one of its numbers is none. An empty journal has no ticket, whatever the gate
-// says.
+// state returns the reply. A gate that lacks one of its numbers does not count as one. An empty journal has no ticket,
+// whatever the gate says.
 func (q stateQuery) state() (s State, err error) {
 	fields, err := q.gate.Result()
 	if err != nil {
@@ -404,7 +404,7 @@ func (g *Gate) CreateTickets(ctx context.Context, sale int64) (created bool, err
 // Knows is what a gate knows once the last owners are added; a number that is 0 is not noted.
 type Knows struct {
 	Bypasses int64 // the buyers of this many
-	Seeded   int64 // the owners of before this epoch was drawn, all of them
+	Seeded   int64 // all owners from before this epoch was drawn
 	Ops      int64 // that the gate has had at least, with one for each call with an Ops since; 0 for no bound
 }
 

@@ -235,8 +235,8 @@ func entryOf(m redis.XMessage, taken string) Entry {
 	return e
 }
 
-// ticketsIn returns the tickets of a journal entry, and an error if a part of it is none: then the reserve script did
-// not write it.
+// ticketsIn returns the tickets of a journal entry, and an error if a part of it is not a ticket: then the reserve
+// script did not write it.
 func ticketsIn(m redis.XMessage) (tickets []order.Ticket, err error) {
 	field := func(name string) string { s, _ := m.Values[name].(string); return s }
 	epoch := field("epoch")

@@ -43,8 +43,8 @@ type totals struct {
 }
 
 // count reads the sales that are open, open within a minute or ended within the hour. It counts their orders only as
-// often as countShare allows, because that reads an index entry per order; between, and when counting fails, the counts
-// of before stand.
+// often as countShare allows, because that reads an index entry per order; in between, and when counting fails, the
+// former counts stay.
 func (m *Monitor) count(ctx context.Context, now time.Time, before totals) (totals, error) {
 	ctx, cancel := context.WithTimeout(ctx, m.countLimit)
 	defer cancel()

@@ -58,8 +58,8 @@ func explain(app *kong.Node, args []string, err error) error {
 }
 
 // CheckVariables returns an error for a variable of the environment whose name is nearly that of a setting: what it was
-// to set is not set. It also returns the other names that begin with MIAOSHA_ and are none of the shop, as Kubernetes
-// makes for a service miaosha.
+// to set is not set. It also returns the other names that begin with MIAOSHA_ and are not settings of the shop, such as
+// those that Kubernetes makes for a service miaosha.
 func CheckVariables(app *kong.Application, environ []string) (unknown []string, err error) {
 	known, there := map[string]bool{"MIAOSHA_FAILPOINTS": true}, map[string]bool{} // failpoints are in no release
 	for _, flag := range allFlags(app.Node) {
@@ -161,7 +161,7 @@ func commandNames(node *kong.Node) (names []string) {
 	return names
 }
 
-// checkNames returns an error for the first of the names that is none of all.
+// checkNames returns an error for the first of the names that is not in all.
 func checkNames(flag string, names, all []string) error {
 	for _, name := range names {
 		if !slices.Contains(all, name) {

@@ -30,9 +30,9 @@ var packageDirs = []string{
 	`C:\Program Files\PostgreSQL\*\bin`,
 }
 
-// findPostgres chooses the programs: for existing data those of its version, else the first version on this machine.
-// It fetches one if there is none. Data whose programs are missing is an error: an empty database beside the Redis of
-// the old one would be another shop, in which no one has an account.
+// findPostgres chooses the programs: for existing data those of its version, else the first version on this machine. It
+// downloads one if none is installed. Data whose programs are missing is an error: an empty database beside the Redis
+// of the old one would be another shop, in which no one has an account.
 func (o *owner) findPostgres(ctx context.Context) (programs, error) {
 	found, err := o.onThisMachine(ctx)
 	if err != nil {

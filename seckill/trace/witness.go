@@ -136,7 +136,7 @@ func (w *Witness) Run(ctx context.Context) error {
 	return nil
 }
 
-// answer answers one question. One that is none was not asked by a process of this version.
+// answer answers one question. A malformed one was not asked by a process of this version.
 func (w *Witness) answer(ctx context.Context, process, question string) {
 	var q Question
 	if json.Unmarshal([]byte(question), &q) != nil {

@@ -40,7 +40,7 @@ func dialled(chars []char) (string, error) {
 	var b strings.Builder
 	gap := false
 	for _, c := range chars[:len([]rune(strings.TrimRight(text(chars), " .,;、")))] {
-		// the end of a sentence is none of a number
+		// the end of a sentence is not part of a number
 		switch {
 		case isDigit(c.is), c.is == '+' && b.Len() == 0:
 			if gap && b.Len() > 0 && b.String() != "+" {

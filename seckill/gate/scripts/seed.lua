@@ -3,7 +3,7 @@
 -- KEYS  1 gate  2 tickets
 -- ARGV  1 the bypasses of the sale whose buyers are all written with this call, or 0
 --       2 the epoch in which all owners are written with this call, or 0
---       3 the ops that the gate must have at least, or 0 for no such bound: those of before the owners were read, and one for each
+--       3 the ops that the gate must have at least, or 0 for no such bound: those from before the owners were read, and one for each
 --         call with a bound since
 --       then for each of at most 1000 users: the user, O<order id>
 --
