@@ -47,7 +47,7 @@ func TestTwoVisitorsWantTheLastUnit(t *testing.T) {
 	}
 	first.types("captcha-input", replaced+"\r")
 	first.sees(view("captcha") + " " + test("note"))
-	if note := first.reads(view("captcha") + " " + test("note")); !strings.Contains(note, "另一个页面") {
+	if note := first.reads(view("captcha") + " " + test("note")); !strings.Contains(note, "别的页面") {
 		t.Errorf("after the right answer to a sum that another tab replaced: %q", note)
 	}
 	first.until("there is a new captcha", `document.querySelector('[data-test="captcha-img"]') !== null && document.querySelector('[data-test="captcha-input"]').value === ''`)
@@ -393,8 +393,21 @@ func TestKeyboardAloneWithTheSumInWords(t *testing.T) {
 		const words = document.querySelector('[data-test="captcha-words"]'), input = document.activeElement;
 		return words.closest('[aria-live="polite"]')?.id === input.getAttribute('aria-describedby') && input.dataset.test === 'captcha-input';
 	})()`)
-	v.presses("0\r") // wrong: the next captcha is in words again
+	// Wrong. The next captcha is in words again, and the shop draws it only after some seconds: the page says so, and promises no
+	// captcha that is not there.
+	v.evaluates(`window.ask = fetch, window.fetch = (url, ...more) => String(url).includes('kind=words')
+		? Promise.resolve(new Response('{"code":"too_many","msg":"wait"}', { status: 429, headers: { 'Content-Type': 'application/json', 'Retry-After': '1' } }))
+		: ask(url, ...more), ''`)
+	v.presses("0\r")
+	v.sees(view("busy") + " " + test("note"))
+	if text := v.reads(view("busy")); !strings.HasPrefix(text, "Solve a small sum first\n\nWrong answer. A new one comes in a few seconds.\n\nTrying again") {
+		t.Errorf("after a wrong answer, before there is a new sum: %q", text)
+	}
+	v.evaluates(`window.fetch = ask, ''`)
 	v.sees(view("captcha") + " " + test("note"))
+	if note := v.reads(view("captcha") + " " + test("note")); !strings.HasSuffix(note, "Here is a new one.") {
+		t.Errorf("beside the new sum: %q", note)
+	}
 	v.until("there is another captcha", `document.querySelector('[data-test="captcha-words"]') !== null && document.activeElement.dataset.test === 'captcha-input'
 		&& document.activeElement.value === ''`)
 	v.presses(v.sum(s, sale, "session") + "\r")

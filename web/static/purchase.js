@@ -298,6 +298,9 @@ const isBarred = ({ state }) => state === 'paused' || state === 'ended';
 // isPast reports whether the reason of a note is over: an outage, when the shop answers again, or the time that a refusal has named.
 const isPast = ({ step, note }) => note && (note.until < performance.now() || (step === 'idle' && isTransient(note)));
 
+// awaitsSum reports whether the buyer waits for a sum that the shop does not draw yet: it draws only so many for each buyer.
+export const awaitsSum = ({ step, captcha, wait }) => step === 'captcha' && captcha === null && wait !== null;
+
 // viewOf returns the name of the view that shows a state.
 export function viewOf(s, at) {
   const { sale, order, result } = s;

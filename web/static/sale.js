@@ -4,7 +4,7 @@ import { useBackAgain } from './after.js';
 import { now, useSecond } from './clock.js';
 import { errorText, formatTime, t } from './i18n.js';
 import { Countdown, Drawing, Price, Taken } from './parts.js';
-import { leftOf, openPurchase, viewOf } from './purchase.js';
+import { awaitsSum, leftOf, openPurchase, viewOf } from './purchase.js';
 import { Failed, Loading, mount, sandbox, setTitle } from './shell.js';
 import { TabTitle } from './tab_title.js';
 import { causeOf, Trouble } from './trouble.js';
@@ -63,8 +63,12 @@ function Board({ s }) {
 
 const PLAIN = new Set(['open', 'login', 'loading']); // their button says everything, so the headline is hidden
 
-// headline names the cause in an outage, so that a shop that is down is not called crowded.
-const headline = (view, s) => (view === 'busy' ? t('trouble.' + causeOf(s.wait)) : t('view.' + view));
+// headline names the cause in an outage, so that a shop that is down is not called crowded. A buyer who only waits for the next sum
+// did nothing too often.
+const headline = (view, s) => t(view !== 'busy' ? 'view.' + view : awaitsSum(s) && s.wait.code === 'too_many' ? 'view.captcha' : 'trouble.' + causeOf(s.wait));
+
+// noteText promises a new sum for later while the shop draws none yet.
+const noteText = (s) => errorText({ ...s.note, soon: awaitsSum(s) });
 
 function Panel({ s, purchase }) {
   const at = useSecond();
@@ -84,10 +88,10 @@ function Panel({ s, purchase }) {
     <section class="panel" data-test="view" data-view=${view} aria-label=${t('sale.panel')}
       onFocusCapture=${() => { focusWithin.current = true; }}>
       <h2 ref=${head} tabindex="-1" class=${PLAIN.has(view) && !s.note ? 'hidden' : ''}>${headline(view, s)}</h2>
-      ${s.note && html`<p class="note" data-test="note">${errorText(s.note)}</p>`}
+      ${s.note && html`<p class="note" data-test="note">${noteText(s)}</p>`}
       ${s.step === 'captcha' && html`<div class="sum" hidden=${view !== 'captcha'}><${VIEWS.captcha} s=${s} purchase=${purchase} /></div>`}
       ${view !== 'captcha' && html`<${View} s=${s} purchase=${purchase} view=${view} />`}
-      <p class="hidden" role="status">${headline(view, s)} ${ahead ? t('queue.ahead', { n: ahead }) : ''} ${s.note ? errorText(s.note) : ''}</p>
+      <p class="hidden" role="status">${headline(view, s)} ${ahead ? t('queue.ahead', { n: ahead }) : ''} ${s.note ? noteText(s) : ''}</p>
     </section>`;
 }
 

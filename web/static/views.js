@@ -11,7 +11,7 @@ import { t } from './i18n.js';
 import { loginHref } from './session.js';
 import { Countdown } from './parts.js';
 import { backOf } from './payments.js';
-import { canPrepare, leftOf } from './purchase.js';
+import { awaitsSum, canPrepare, leftOf } from './purchase.js';
 
 const More = ({ text }) => html`<p class="more">${t(text)}</p>`;
 const orderHref = (order) => '/order.html?id=' + encodeURIComponent(order.id);
@@ -84,8 +84,9 @@ function Busy({ s }) {
     return () => clearInterval(timer);
   }, []);
   const n = Math.ceil((s.wait.until - performance.now()) / 1000);
+  const why = s.step === 'queue' ? 'busy.position' : s.wait.code === 'busy' ? 'busy.nothing' : awaitsSum(s) && !s.note ? 'captcha.soon' : '';
   return html`
-    <p class="more">${t(s.step === 'queue' ? 'busy.position' : 'busy.nothing')}</p>
+    ${why && html`<${More} text=${why} />`}
     <p class="position">${n > 0 ? t('busy.in', { n }) : t('busy.now')}</p>
     <span class="running" aria-hidden="true"></span>`;
 }
