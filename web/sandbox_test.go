@@ -146,7 +146,7 @@ func TestOnePersonSeesARush(t *testing.T) {
 	v.sees(test("bots") + `[data-state="done"]`)
 	v.shows("bots-bought", "40")
 	v.shows("bots-soldOut", "460")
-	v.shows("none-left", "All units are taken now. You can still answer: a unit may come back.")
+	v.shows("none-left", "All units are taken for now. You can still answer: one may become available.")
 	v.types("captcha-input", s.answer(t, sale)+"\r")
 	v.until("a buyer who was too late is told so", `document.querySelector('[data-view="sold_out"]')?.innerText.includes('You did not get one, and you were not charged.') === true`)
 	v.goTo("/sale.html?id=" + sale)

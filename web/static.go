@@ -46,20 +46,20 @@ func (t bilingual) in(zh bool) string {
 var shopName = bilingual{"秒杀", "miaosha"} // of a shop without --shop-name, as in words/zh.js and words/en.js
 
 var pages = []page{
-	{"/", "list.css", "index.js", "list", bilingual{"整点秒杀", "Flash sales"},
-		bilingual{"正在抢购和即将开始的秒杀：价格、剩余件数和倒计时。每场每人限购一件。", "The flash sales that are on now and next: prices, units left and countdowns. One per person per sale."}},
+	{"/", "list.css", "index.js", "list", bilingual{"限时秒杀", "Flash sales"},
+		bilingual{"正在抢购和即将开始的秒杀：价格、剩余件数和倒计时。每场每人限购一件。", "The flash sales that are on now and up next: prices, units left and countdowns. One per person per sale."}},
 	{"/sale.html", "sale.css", "sale.js", "sale", bilingual{"秒杀商品", "Flash sale"},
-		bilingual{"一场秒杀的价格、剩余件数和倒计时。开抢后在这里下单。", "One flash sale: its price, the units left and the countdown. This is the page to buy on."}},
+		bilingual{"一场秒杀的价格、剩余件数和倒计时。开抢后在这里下单。", "One flash sale: its price, the units left and the countdown. You buy on this page."}},
 	{"/login.html", "account.css", "login.js", "", bilingual{"登录", "Log in"},
 		bilingual{"用手机号登录或注册，然后回到刚才的页面。", "Log in or register with a phone number, and go back to the page you came from."}},
 	{"/orders.html", "account.css", "orders.js", "", bilingual{"我的订单", "My orders"},
-		bilingual{"你在本店的全部订单：待付款的、已付款的和已取消的。", "All your orders in this shop: to pay, paid and cancelled."}},
+		bilingual{"你在本店的全部订单：待付款的、已付款的和已取消的。", "All your orders in this shop: awaiting payment, paid and cancelled."}},
 	{"/order.html", "account.css", "order.js", "", bilingual{"订单", "Order"},
-		bilingual{"一个订单的状态、金额、付款时限和收货地址。", "One order: its status, its amount, the time left to pay and where the parcel goes."}},
+		bilingual{"一个订单的状态、金额、付款时限和收货地址。", "One order: its status, its amount, the time left to pay and the delivery address."}},
 	{"/account.html", "account.css", "account.js", "", bilingual{"我的账号", "My account"},
 		bilingual{"修改昵称、手机号、密码和收货地址，查看登录的设备。", "Change your nickname, phone number, password and delivery address, and see where you are logged in."}},
 	{"/pay.html", "account.css", "pay.js", "", bilingual{"沙盒收银台", "Sandbox cashier"},
-		bilingual{"练习用的收银台，不收真钱：可以确认付款，也可以拒绝。", "A cashier to practise with, which takes no money: confirm the payment or decline it."}},
+		bilingual{"练习用的收银台，不收真钱：可以确认付款，也可以暂不付款。", "A cashier for practice that takes no real money: confirm the payment, or choose not to pay now."}},
 	{"/admin.html", "admin/admin.css", "admin/admin.js", "", bilingual{"后台", "Back office"},
 		bilingual{"店铺的后台：秒杀、订单、支付、商品、账号和实时看板。", "The shop's back office: sales, orders, payments, goods, people and the live view."}},
 	{"/live.html", "admin/live.css", "admin/live_page.js", "intro", bilingual{"实时看板", "Live view"},
@@ -73,9 +73,9 @@ var pages = []page{
 	{"/handout.html", "lab/handout.css", "lab/handout.js", "", bilingual{"讲义", "Hand-outs"},
 		bilingual{"实验室每课一份讲义，可以打印：正文、问题、填数字的表和关键的代码。", "A hand-out for each lesson of the lab, to print: its text, its question, a table for the figures, and the lines that decide."}},
 	{classPage, "lab/lab.css lab/picture.css class/class.css", "class/class.js", "", bilingual{"课堂", "Class"},
-		bilingual{"用课堂码加入课堂；老师在大屏幕上看谁做出了哪道练习。", "Join a class by its code; the teacher sees on the projector who has solved which exercise."}},
-	{teachPage, "sandbox/teach.css", "sandbox/teach.js", "", bilingual{"教学面板", "Panel for teaching"},
-		bilingual{"故意弄坏沙盒的一部分，看买家会遇到什么，再看店铺怎样恢复。", "Break a part of the sandbox on purpose, see what a buyer notices, and see how the shop gets up."}},
+		bilingual{"用课堂码加入课堂；老师在大屏幕上看谁做出了哪道练习。", "Join a class with its code; the teacher sees on the projector who has solved which exercise."}},
+	{teachPage, "sandbox/teach.css", "sandbox/teach.js", "", bilingual{"教学面板", "Teaching panel"},
+		bilingual{"故意弄坏沙盒的一部分，看买家会遇到什么，再看店铺怎样恢复。", "Break a part of the sandbox on purpose, see what a buyer notices, and see how the shop recovers."}},
 }
 
 // teachPage is only in a sandbox that no other machine reaches.
@@ -91,7 +91,7 @@ const classPage = "/class.html"
 const firstSteps = "sandbox/first.js"
 
 // missingPage is what a browser sees at an address that the shop does not have.
-var missingPage = page{"", "account.css", "missing.js", "missing", bilingual{"没有这个页面", "There is no such page"},
+var missingPage = page{"", "account.css", "missing.js", "missing", bilingual{"页面不存在", "Page not found"},
 	bilingual{"这个地址没有对应的页面。", "The shop has no page at this address."}}
 
 // assets are the pages and the embedded files that they need, compressed when a browser first asks for them. The URL of a file

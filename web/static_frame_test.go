@@ -181,7 +181,7 @@ func TestAWrongAddressIsAPageForABrowser(t *testing.T) {
 	s := sharedSandbox(t)
 	const browser = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 	for _, c := range []struct{ path, accept, language, says string }{
-		{"/nothing", browser, "en", "<h1>"}, {"/nothing", browser, "zh-CN", `lang="zh-CN">`}, {"/a/b.html", browser, "en", "There is no such page"},
+		{"/nothing", browser, "en", "<h1>"}, {"/nothing", browser, "zh-CN", `lang="zh-CN">`}, {"/a/b.html", browser, "en", "Page not found"},
 		{"/static/0123/app.css", browser, "en", "<h1>"}, {"/pictures/none.png", browser, "en", "<h1>"},
 		{"/pictures/0123456789abcdef0123456789abcdef.png", browser, "en", "<h1>"},
 		{"/nothing", "*/*", "en", `"not_found"`}, {"/nothing", "", "en", `"not_found"`}, {"/pictures/none.png", "image/avif,image/*,*/*;q=0.8", "en", `"not_found"`},
@@ -194,11 +194,11 @@ func TestAWrongAddressIsAPageForABrowser(t *testing.T) {
 	}
 	v := visit(t, root, s.URL, "en-GB")
 	v.goTo("/sale/7?id=7")
-	v.becomes("the title", `document.title`, "There is no such page · miaosha")
+	v.becomes("the title", `document.title`, "Page not found · miaosha")
 	v.clicks("lang")
-	v.becomes("the heading in Chinese", `document.querySelector('h1').innerText`, "没有这个页面")
+	v.becomes("the heading in Chinese", `document.querySelector('h1').innerText`, "页面不存在")
 	v.goTo("/nothing")
-	v.becomes("the choice is kept", `document.documentElement.lang + document.querySelector('h1')?.innerText`, "zh-CN没有这个页面")
+	v.becomes("the choice is kept", `document.documentElement.lang + document.querySelector('h1')?.innerText`, "zh-CN页面不存在")
 	v.clicks("to-list")
 	v.sees(test("sale-card"))
 	v.hasNoErrors()
@@ -222,7 +222,7 @@ func TestTheListOfSales(t *testing.T) {
 	}
 	v := visit(t, root, s.URL, "en-GB")
 	v.goTo("/?slot=garbage")
-	v.becomes("the refusal", `document.querySelector('.blank h1')?.innerText ?? ''`, "There is no such slot")
+	v.becomes("the refusal", `document.querySelector('.blank h1')?.innerText ?? ''`, "Time slot not found")
 	v.clicks("to-list")
 	v.sees(test("sale-card"))
 
@@ -253,7 +253,7 @@ func TestTheListOfSales(t *testing.T) {
 	sale := s.sale("--title", "New", "--image", "goods/teaset.svg", "--stock", "50")
 	bar := `(c => c ? c.querySelector('.bar i').style.width + ' ' + c.querySelector('[data-test="taken"]').innerText : '')(document.querySelector('[data-sale="` + sale + `"]'))`
 	v.goTo("/")
-	v.becomes("the bar of an untouched sale", bar, "0% None taken")
+	v.becomes("the bar of an untouched sale", bar, "0% 0% taken")
 	v.evaluates(`String(document.querySelector('[data-sale="` + sale + `"] img').src = '/pictures/0123456789abcdef0123456789abcdef.png')`)
 	v.until("the picture is a parcel", `(i => i.src.endsWith('goods/parcel.svg') && i.naturalWidth > 0)(document.querySelector('[data-sale="`+sale+`"] img'))`)
 	v.hasNoErrors()

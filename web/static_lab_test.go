@@ -413,7 +413,7 @@ func TestLabPageSaysWhyItCannotReadARun(t *testing.T) {
 		v.sees(test("trouble") + `[data-cause="busy"]`)
 		status.Store(401)
 		v.sees(test("run-note"))
-		if note := v.reads(test("run-note")); !strings.Contains(note, "log-in has expired") {
+		if note := v.reads(test("run-note")); !strings.Contains(note, "session has expired") {
 			t.Errorf("%s, after a 401: %q", path, note)
 		}
 		v.sees(test(run) + `:not([disabled])`)

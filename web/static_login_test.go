@@ -53,7 +53,7 @@ func TestTheLogInPageShowsASumWhenTheDoorIsFull(t *testing.T) {
 	root := chromium(t)
 	s := sharedSandbox(t)
 	phone := s.account(t, "N")
-	for language, note := range map[string]string{"en-GB": "Many people are here. Solve the sum to go ahead.", "zh-CN": "现在人很多，请先算一道题。"} {
+	for language, note := range map[string]string{"en-GB": "The shop is crowded. Solve the sum to continue.", "zh-CN": "现在人很多，请先算一道题。"} {
 		v := visit(t, root, s.atAFullDoor(t), language)
 		v.goTo("/login.html")
 		v.types("phone", phone)
@@ -82,7 +82,7 @@ func TestTheRegisterPageShowsASumWhenBudgetsAreUsedUp(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for language, note := range map[string]string{"en-GB": "Many people are here. Solve the sum to go ahead.", "zh-CN": "现在人很多，请先算一道题。"} {
+	for language, note := range map[string]string{"en-GB": "The shop is crowded. Solve the sum to continue.", "zh-CN": "现在人很多，请先算一道题。"} {
 		v := visit(t, root, s.URL, language)
 		v.goTo("/login.html?register")
 		v.types("phone", newPhone())
@@ -232,10 +232,10 @@ func TestEveryWrongFieldIsMarked(t *testing.T) {
 	}
 	for language, want := range map[string]struct{ rule, register, login string }{
 		"en-GB": {"8 to 72 characters of any kind.",
-			"A phone number has 11 digits and begins with 13 to 19|The code has 6 digits|A password has 8 to 72 characters|This looks like a name of the staff; choose another one",
+			"A phone number has 11 digits and begins with 13 to 19|The code must be 6 digits|A password has 8 to 72 characters|This looks like a name of the staff; choose another one",
 			"This is required|This is required"},
 		"zh-CN": {"8 到 72 个字符，汉字、字母、数字和符号都可以。",
-			"请填写 11 位手机号，以 13 至 19 开头|验证码是 6 位数字|密码需要 8 到 72 个字符|这个昵称像工作人员的名称，请换一个",
+			"请填写 11 位手机号，以 13 至 19 开头|验证码是 6 位数字|密码需要 8 到 72 个字符|这个昵称像员工的名称，请换一个",
 			"这一项必须填写|这一项必须填写"},
 	} {
 		v := visit(t, root, s.URL, language)

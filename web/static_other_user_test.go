@@ -198,7 +198,7 @@ func TestTwoUsersInTwoTabs(t *testing.T) {
 	second := first.tab("en-GB")
 	changes := func(path string) {
 		t.Helper()
-		first.shows("changed", "You are now logged in as "+two.nickname+", in another tab. This page has changed to that account. OK")
+		first.shows("changed", "You logged in as "+two.nickname+" in another tab. This page now uses that account. OK")
 		first.has(two.nickname)
 		first.hasNone("after the change", append([]string{"卫蒋沈"}, one.secrets...)...)
 		if at := first.evaluates(`location.pathname + location.search + location.hash`); at != path {

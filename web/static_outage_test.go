@@ -60,7 +60,7 @@ func TestAnOutageHasOneVoice(t *testing.T) {
 		v.evaluates(`document.dispatchEvent(new Event('visibilitychange')); ''`)
 	}
 	const headline = `[data-test="trouble"] b`
-	headlines := map[string]string{"offline": "The shop cannot be reached", "busy": "The shop cannot answer right now", "broken": "The shop has an error"}
+	headlines := map[string]string{"offline": "The shop cannot be reached", "busy": "The shop cannot answer right now", "broken": "Something went wrong on our side"}
 
 	v.isLoggedIn(s.tokens(1)[0])
 	v.goTo("/")
@@ -113,7 +113,7 @@ func TestAnOutageHasOneVoice(t *testing.T) {
 	v.until("the order is cancelled", `fetch('/api/orders/' + new URLSearchParams(location.search).get('order') + '/cancel', { method: 'POST' }).then((r) => r.ok)`)
 	v.clicks("pay-confirm")
 	v.sees(test("payment") + `[data-status="refunded"]`)
-	if text := v.reads("article"); !strings.Contains(text, "came too late") || !strings.Contains(text, "¥9.90 came after the order was cancelled. It went back at ") {
+	if text := v.reads("article"); !strings.Contains(text, "arrived too late") || !strings.Contains(text, "¥9.90 received after the order was cancelled. Refunded at ") {
 		t.Errorf("the order whose money went back says %q", text)
 	}
 	v.hasNoErrors()

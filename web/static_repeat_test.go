@@ -69,8 +69,8 @@ func TestAnAnswerThatIsLostInTheBackOffice(t *testing.T) {
 		name, language, color, unknown, otherwise string
 		width                                     int64
 	}{
-		{"desktop-en-light", "en-GB", "light", "Pressing again is safe", "Your first try was done after all (sale " + sale + ")", 1280},
-		{"phone-zh-dark", "zh-CN", "dark", "可以放心再按一次", "上一次提交其实已经生效（秒杀 " + sale + "）", 390},
+		{"desktop-en-light", "en-GB", "light", "It is safe to press again", "Your first attempt succeeded after all (sale " + sale + ")", 1280},
+		{"phone-zh-dark", "zh-CN", "dark", "可以放心再点一次", "上一次提交其实已经生效（秒杀 " + sale + "）", 390},
 	} {
 		v := visit(t, root, at, device.language)
 		v.emulates(device.width, 900, "prefers-color-scheme", device.color)
@@ -179,7 +179,7 @@ func TestAnAnswerThatIsLostInAClass(t *testing.T) {
 	teacher.goTo("/class.html")
 	title := "Lost " + newPhone()
 	teacher.fills("title", title)
-	again(teacher, test("class-open"), "Pressing again is safe")
+	again(teacher, test("class-open"), "It is safe to press again")
 	code := teacher.reads(test("board-code"))
 	t.Cleanup(func() {
 		sandboxtest.Call("POST", s.URL+"/api/sandbox/classes/"+code+"/close", s.keeper(t), "")
@@ -189,7 +189,7 @@ func TestAnAnswerThatIsLostInAClass(t *testing.T) {
 	}
 	student.goTo("/class.html#" + code)
 	student.fills("nickname", "韩梅梅")
-	again(student, `.join form button`, "可以放心再按一次")
+	again(student, `.join form button`, "可以放心再点一次")
 	student.sees(test("seat"))
 	teacher.shows("student-count", "1 student")
 }
@@ -219,7 +219,7 @@ func TestAnAnswerThatIsLostByAnAccount(t *testing.T) {
 		v.sees(chromedp.CSS("#" + field + "-error"))
 		v.until("the page says "+says, said)
 	}
-	twice("submit-register", "code", "也许已经生效")
+	twice("submit-register", "code", "可能已经生效")
 	v.shoots("lost-register-zh")
 	v.goTo("/login.html?next=/account.html")
 	v.types("phone", phone)
@@ -227,7 +227,7 @@ func TestAnAnswerThatIsLostByAnAccount(t *testing.T) {
 	v.clicks("change-password")
 	v.types("old", "a long password")
 	v.types("new", "a longer password")
-	twice("save-password", "old", "也许已经生效")
+	twice("save-password", "old", "可能已经生效")
 	v.shoots("lost-password-zh")
 	v.hasNoErrors()
 }

@@ -65,7 +65,7 @@ func TestTwoVisitorsWantTheLastUnit(t *testing.T) {
 	if left := first.evaluates(`boards[0] ?? ''`); left != "0 已抢 100%" {
 		t.Errorf("the board beside the order of the last unit: %q", left)
 	}
-	if text := first.reads(view("ordered")); !strings.HasPrefix(text, "已为你保留一件\n\n请在此时间内付款") {
+	if text := first.reads(view("ordered")); !strings.HasPrefix(text, "抢到了，请尽快付款\n\n剩余付款时间") {
 		t.Errorf("the Chinese page shows %q", text)
 	}
 	other.sees(view("ordered")) // and no sum
@@ -84,7 +84,7 @@ func TestTwoVisitorsWantTheLastUnit(t *testing.T) {
 		t.Errorf("the English page shows %q", text)
 	}
 
-	second.until("when the unit may come back", `(at => document.querySelector('[data-test="held"]')?.innerText === '1 unit is ordered and not paid yet. The first may come back at ' +
+	second.until("when the unit may come back", `(at => document.querySelector('[data-test="held"]')?.innerText === '1 unit is ordered but not paid for yet. The first may go back on sale at ' +
 		(at.getDate() === new Date().getDate() ? '' : 'tomorrow ') + at.toLocaleTimeString('en-GB', { hour: '2-digit', minute: '2-digit' }) + '.')(new Date(`+backAt(t, s.URL, sale)+`))`)
 
 	// A place in a queue that became no order is told on another page, until the buyer has seen it.
@@ -259,7 +259,7 @@ func TestUnpaidOrderExpiresOnThePage(t *testing.T) {
 	}
 	cashier.goTo("/order.html?id=" + order)
 	cashier.sees(test("payment") + `[data-status="refund_due"]`)
-	if text := cashier.reads("article"); !regexp.MustCompile(`(?s)^超时未付款.*到得太晚.*¥9\.90 在付款时间结束（[^）]*\d\d:\d\d:\d\d）之后才到。[^。]*\d\d:\d\d:\d\d 起正在原路退回。`).MatchString(text) {
+	if text := cashier.reads("article"); !regexp.MustCompile(`(?s)^超时未付款.*到账时订单已失效.*¥9\.90 在付款截止（[^）]*\d\d:\d\d:\d\d）之后才到账。[^。]*\d\d:\d\d:\d\d 起正在原路退回。`).MatchString(text) {
 		t.Errorf("the order whose money came late says %q", text)
 	}
 	var late string // an audit counts a refund that is due for minutes

@@ -16,7 +16,7 @@ export function Card({ sale, small }) {
           <h3>${title}</h3>
           <${Price} fen=${price} list=${list} />
           ${!small && html`<p class="stock">${state !== 'upcoming' && html`<${Taken} left=${left} total=${total} />`}
-            <span>${t('leftOf', { left, total })}</span></p>`}
+            <span>${t(state === 'upcoming' ? 'unitsOf' : 'leftOf', { left, total })}</span></p>`}
           <p class="when">${state === 'upcoming' ? html`<span>${t('startsAt', { at: formatTime(sale.start_at, now()) })}</span><${Countdown} to=${sale.start_at} />`
             : state === 'open' ? html`<span>${t('toEnd')}</span><${Countdown} to=${sale.end_at} />`
             : html`<span class="state">${t('state.' + state)}</span>`}</p>

@@ -141,7 +141,7 @@ function Buyer({ user, lang }) {
       <h2 id="buyer">${t('teach.buyer')}</h2>
       <p class="field"><label for="sale">${t('teach.sale')}</label>
         <select id="sale" data-test="sale" value=${sale.id} onChange=${(e) => setId(Number(e.target.value))}>
-          ${sales.map((s) => html`<option key=${s.id} value=${s.id}>${s.title} (${t('leftOf', s)})</option>`)}</select></p>
+          ${sales.map((s) => html`<option key=${s.id} value=${s.id}>${s.title} · ${t('leftOf', s)}</option>`)}</select></p>
       <p><a class="button quiet" href=${href} target="_blank" rel="noopener" onClick=${open} data-test="buyer-window">${t('teach.window')}</a></p>
       <p class="more">${t('teach.windowMore')}</p>
       <${Pulse} key=${sale.id} sale=${sale.id} />
