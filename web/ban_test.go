@@ -44,7 +44,7 @@ func TestABannedUserCannotBuy(t *testing.T) {
 	})
 	for route, path := range map[string]string{"sum": "GET /captcha", "sum in words": "GET /captcha?kind=words", "address": "POST /path", "buy": "POST /buy/" + signPath(t, bot, later, time.Hour)} {
 		method, path, _ := strings.Cut(path, " ")
-		for language, want := range map[string]string{"zh-CN": "暂时不能抢购", "en-GB": "cannot buy for a time"} {
+		for language, want := range map[string]string{"zh-CN": "暂时不能抢购", "en-GB": "cannot buy for a while"} {
 			r := shop.call(method, "/api/sales/"+later+path, bot.Token, "", "Accept-Language", language)
 			var told struct {
 				Left int64 `json:"retry_after_ms"`

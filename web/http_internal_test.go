@@ -217,7 +217,7 @@ func TestARefusedMethodNamesTheOthers(t *testing.T) {
 // A change whose commit had no answer is not to be tried again as one that was not done.
 func TestAnUnsureChangeIsNotBusy(t *testing.T) {
 	err := fmt.Errorf("%w: %w", admin.ErrUnsure, context.DeadlineExceeded)
-	for language, says := range map[string]string{"zh-CN": "请先核对现在的内容", "en-GB": "before you try again"} {
+	for language, says := range map[string]string{"zh-CN": "请先核对当前内容", "en-GB": "before you try again"} {
 		w, r := httptest.NewRecorder(), httptest.NewRequest("POST", "/", http.NoBody)
 		r.Header.Set("Accept-Language", language)
 		(&Server{}).writeError(w, r, err)

@@ -242,7 +242,7 @@ func TestLabJobsWaitInLine(t *testing.T) {
 			t.Errorf("the third job, for another caller: %s", got)
 		}
 		job(l, "/api/lab/run", aRun)
-		if a := l.post("/api/lab/run", aRun); a.Status != 503 || a.Code != "busy" || a.RetryAfter == "" || a.Msg != "3 of your runs wait already: start another when one has ended" {
+		if a := l.post("/api/lab/run", aRun); a.Status != 503 || a.Code != "busy" || a.RetryAfter == "" || a.Msg != "3 of your runs are already in the queue; start another when one has finished" {
 			t.Errorf("a fourth job of one caller: %+v", a)
 		}
 		next <- true

@@ -86,16 +86,16 @@ func TestPicturesAreServed(t *testing.T) {
 		t.Errorf("a picture that Postgres would know: %s", outcome(r))
 	}
 	for _, c := range []struct{ body, want, zh, en string }{
-		{"<html><script>alert(1)</script>", "415 unsupported_media_type", "这个文件的格式是 HTML。", "The format of this file is HTML. A picture is a PNG, a JPEG or a WebP"},
+		{"<html><script>alert(1)</script>", "415 unsupported_media_type", "这个文件的格式是 HTML。", "The format of this file is HTML. Pictures must be PNG, JPEG or WebP"},
 		{"\x00\x00\x00\x14ftypheic\x00\x00\x00\x00mif1", "415 unsupported_media_type", "格式是 HEIC。图片只收 PNG、JPEG 和 WebP，请另存为其中一种再上传；iPhone 可在", "is HEIC."},
 		{"\x00\x00\x00\x14ftypisom\x00\x00\x00\x00mp41" + strings.Repeat("x", 5<<20), "415 unsupported_media_type", "这是视频，不是图片。", "This is a video."},
-		{"words", "415 unsupported_media_type", "认不出这个文件的格式。", "The format of this file is not known."},
-		{raw.String()[:40], "415 unsupported_media_type", "这个 PNG 文件不完整或已损坏", "This PNG file is damaged or not whole"},
-		{"RIFF\x1a\x00\x00\x00WEBPVP8X\x0a\x00\x00\x00\x02\x00\x00\x00", "415 unsupported_media_type", "这个 WebP 文件是动画", "This WebP file is an animation"},
+		{"words", "415 unsupported_media_type", "认不出这个文件的格式。", "The format of this file is unknown."},
+		{raw.String()[:40], "415 unsupported_media_type", "这个 PNG 文件不完整或已损坏", "This PNG file is incomplete or damaged"},
+		{"RIFF\x1a\x00\x00\x00WEBPVP8X\x0a\x00\x00\x00\x02\x00\x00\x00", "415 unsupported_media_type", "这个 WebP 文件是动画", "This WebP file is animated"},
 		{string(picturetest.Scans(2449, 2449, 12_000)), "415 unsupported_media_type", "这个 JPEG 文件分得太碎（逐行扫描最多 64 遍", "This JPEG file comes in too many pieces (at most 64 scans"},
-		{raw.String() + strings.Repeat("x", 5<<20), "413 too_large", "图片最大 5 MB", "A picture has at most 5 MB"},
-		{strings.Repeat("x", 5<<20+1), "413 too_large", "图片最大 5 MB", "A picture has at most 5 MB"},
-		{strings.Repeat("x", 5<<20), "415 unsupported_media_type", "认不出这个文件的格式。", "The format of this file is not known."},
+		{raw.String() + strings.Repeat("x", 5<<20), "413 too_large", "图片最大 5 MB", "A picture may be at most 5 MB"},
+		{strings.Repeat("x", 5<<20+1), "413 too_large", "图片最大 5 MB", "A picture may be at most 5 MB"},
+		{strings.Repeat("x", 5<<20), "415 unsupported_media_type", "认不出这个文件的格式。", "The format of this file is unknown."},
 		{"", "415 unsupported_media_type", "文件是空的", "The file is empty"},
 	} {
 		for language, says := range map[string]string{"zh-CN": c.zh, "en-GB": c.en} {

@@ -120,13 +120,13 @@ func TestNumbersOfFormsHaveBounds(t *testing.T) {
 	t.Parallel()
 	root := chromium(t)
 	s := sharedSandbox(t)
-	const zh, en = "价格为 0 到 9999999.99 元，最多两位小数", "A price is ¥0 to ¥9999999.99, with at most two decimals"
+	const zh, en = "价格为 0 到 9999999.99 元，最多两位小数", "A price must be ¥0 to ¥9999999.99, with at most two decimals"
 	for i, device := range []struct {
 		language, color, price, stock, years string
 		width                                int64
 	}{
 		{"zh-CN", "dark", zh, "件数为 1 到 2147483647", "请填写 2000 年到 2099 年的日期和时间", 390},
-		{"en-GB", "light", en, "1 to 2147483647 units", "A date and a time from 2000 to 2099", 1280},
+		{"en-GB", "light", en, "1 to 2147483647 units", "Enter a date and time from 2000 to 2099", 1280},
 	} {
 		v := visit(t, root, s.URL, device.language)
 		v.emulates(device.width, 1800, "prefers-color-scheme", device.color)

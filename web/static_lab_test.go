@@ -115,7 +115,7 @@ func isStopped(t *testing.T, root context.Context, s sandboxShop) {
 		for (let n = 0; n < 3; n++) await fetch('/api/lab/run', { method: 'POST', headers: { 'Content-Type': 'application/json' }, body });
 		document.querySelector('[data-test="bench-run"]').click();
 	})()`, chromedp.EvalAwaitPromise))
-	v.shows("run-note", "3 of your runs wait already: start another when one has ended")
+	v.shows("run-note", "3 of your runs are already in the queue; start another when one has finished")
 	v.do("stop them", chromedp.Evaluate[chromedp.Void](`fetch('/api/lab/run/stop', { method: 'POST' }).then(() => '')`, chromedp.EvalAwaitPromise))
 	v.clicks("bench-run")
 	v.until("the shop does it", `fetch('/api/lab/run').then((r) => r.json()).then(({ data }) => data.yours === true && data.state === 'running')`)

@@ -128,7 +128,7 @@ func TestAFormThatIsRefusedUsesUpNoSum(t *testing.T) {
 func TestARefusalNamesTheCharacter(t *testing.T) {
 	t.Parallel()
 	shop := openMatrixShop(t)
-	nothing := struct{ zh, en string }{"搜索的内容没有看得见的字符，请重新输入", "The search has no character that can be seen; enter it again"}
+	nothing := struct{ zh, en string }{"搜索内容里没有看得见的字符，请重新输入", "The search has no visible characters; enter it again"}
 	for _, c := range []struct {
 		by                    int
 		method, path, body    string
@@ -140,18 +140,18 @@ func TestARefusalNamesTheCharacter(t *testing.T) {
 			"A phone number may contain digits, spaces, dashes and a leading +; character 4 is invisible (U+0007); delete it",
 			"手机号只能有数字、空格、短横和开头的 +；第 4 个字符是看不见的字符（U+0007），请删去"},
 		{anonymous, "POST", "/api/register", `{"phone":"13800138000","code":"12345o","password":"a long password","nickname":"A"}`, "code", "form",
-			"The code has 6 digits; character 6 is “o”, which is not allowed", "验证码是 6 位数字；第 6 个字符“o”不能用"},
+			"The code must be 6 digits; character 6 is “o”, which is not allowed", "验证码是 6 位数字；第 6 个字符“o”不能用"},
 		{owner, "POST", "/api/account/address", `{"name":"A","phone":"13800138000 或 010","address":"B"}`, "phone", "digits",
 			"A phone number may contain digits, spaces, dashes, brackets, a leading + and an extension (ext. 123); character 13 is “或”, which is not allowed",
 			"电话只能有数字、空格、短横、括号、开头的 + 和分机（转 123）；第 13 个字符“或”不能用"},
 		{admin, "POST", "/api/admin/orders/" + shop.order + "/ship", `{"carrier":"顺丰","tracking":"SF123（已发）"}`, "tracking", "form",
 			"A tracking number may contain letters, digits, dashes and dots; character 6 is “（”, which is not allowed", "运单号只能有字母、数字、短横和点；第 6 个字符“（”不能用"},
-		{admin, "GET", "/api/admin/log?by=7x", "", "by", "form", "Only digits can stand here; character 2 is “x”, which is not allowed", "这里只能填数字；第 2 个字符“x”不能用"},
-		{admin, "GET", "/api/admin/orders?sale=sale7", "", "sale", "form", "Only digits can stand here; character 1 is “s”, which is not allowed", "这里只能填数字；第 1 个字符“s”不能用"},
+		{admin, "GET", "/api/admin/log?by=7x", "", "by", "form", "Only digits are allowed here; character 2 is “x”, which is not allowed", "这里只能填数字；第 2 个字符“x”不能用"},
+		{admin, "GET", "/api/admin/orders?sale=sale7", "", "sale", "form", "Only digits are allowed here; character 1 is “s”, which is not allowed", "这里只能填数字；第 1 个字符“s”不能用"},
 		{admin, "GET", "/api/admin/orders?q=%E2%80%8B", "", "q", "form", nothing.en, nothing.zh},
 		{admin, "GET", "/api/admin/users?q=%E2%81%A0+", "", "q", "form", nothing.en, nothing.zh},
 		{admin, "GET", "/api/admin/log?subject=%C2%AD", "", "subject", "form", nothing.en, nothing.zh},
-		{admin, "GET", "/api/admin/orders?sale=%23", "", "sale", "form", "It has a wrong form", "格式不对"},
+		{admin, "GET", "/api/admin/orders?sale=%23", "", "sale", "form", "Invalid format", "格式不对"},
 	} {
 		for language, want := range map[string]string{"en": c.en, "zh-CN": c.zh} {
 			r := shop.ask(c.method, c.path, shop.tokens[c.by], c.body, "Accept-Language", language)
