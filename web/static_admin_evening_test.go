@@ -57,7 +57,7 @@ func TestAWholeEveningInTheBrowser(t *testing.T) {
 		v.shows("sale-total", total)
 	}
 	acts("publish", "published")
-	v.shows("gate", "Ready: the gate has 100 units, and pages and caches are up to date.")
+	v.shows("gate", "Ready: Redis has 100 units, and pages and caches are up to date.")
 
 	bots := shop.bots(id)
 	bots.rush()
@@ -180,7 +180,7 @@ func TestAWholeEveningInTheBrowser(t *testing.T) {
 	v.becomes("the statuses in the list", `[...new Set([...document.querySelectorAll('[data-order]')].map((e) => e.dataset.status))].join()`, "paid")
 	for n := 1; n <= 10; n++ {
 		v.do("mark an order", click(chromedp.CSS(`[data-order] input:not(:checked)`)))
-		v.shows("refund-marked", fmt.Sprintf("Refund %d marked", n))
+		v.shows("refund-marked", fmt.Sprintf("Refund %d selected", n))
 	}
 	lock := shop.connect() // another transaction keeps the sale's row for a while: the page waits, and leaves no order out
 	if _, err := lock.Exec(t.Context(), `begin; select from sales where id = `+id+` for no key update`); err != nil {

@@ -45,7 +45,7 @@ func TestARefusedRefundInTheBackOffice(t *testing.T) {
 	v.clicks("returned-yes")
 	v.until("it is gone", `document.querySelector('`+row(byHand)+`') === null`)
 	v.evaluates(`document.querySelector('` + row(again) + ` [data-test="retry"]').click(), ''`)
-	v.shows("payments-note", "The provider is asked within a few seconds.")
+	v.shows("payments-note", "The provider will be asked within a few seconds.")
 	sandboxtest.Until(t, "the provider makes the refund", func() (made bool) {
 		err := db.QueryRow(t.Context(), `select count(*) = 2 from payments where id = any($1::uuid[]) and status = 'refunded'`, []string{again, byHand}).Scan(&made)
 		return err == nil && made
@@ -63,7 +63,7 @@ func TestARefusedRefundInTheBackOffice(t *testing.T) {
 	v.clicks("cancel-yes")
 	v.sees(`[data-test="order-file"][data-status="cancelled"]`)
 	v.clicks("ask-again")
-	v.shows("asked", "The provider is asked within a few seconds.")
+	v.shows("asked", "The provider will be asked within a few seconds.")
 	v.until("it is closed no more", `document.querySelector('[data-test="ask-again"]') === null`)
 	v.hasNoErrors()
 }

@@ -255,13 +255,13 @@ func TestThePageSaysWhyAPictureIsNotTaken(t *testing.T) {
 			{"half.webp", string(webp[:300]), "", "这个 WebP 文件不完整或已损坏", "This WebP file is incomplete or damaged", false},
 			{"gone.png", string(whole), `Blob.prototype.arrayBuffer = () => Promise.reject(new DOMException('', 'NotFoundError'))`,
 				"读不到 gone.png，它可能已被移动或修改，请重新选择。", "gone.png cannot be read; it may have been moved or changed. Choose it again.", false},
-			{"original.jpg", string(turned), white, "防跟踪功能不让页面处理图片，上传的是原文件 original.jpg。已上传（32 × 64）", "so original.jpg was sent as it is. Uploaded (32 × 64)", true},
+			{"original.jpg", string(turned), white, "防跟踪功能不让页面处理图片，上传的是原文件 original.jpg。已上传（32 × 64）", "so original.jpg was uploaded as it is. Uploaded (32 × 64)", true},
 			{"nothing to see.png", string(encodes(t, func(w io.Writer) error { return png.Encode(w, image.NewNRGBA(image.Rect(0, 0, 30, 20))) })), "", "已上传（30 × 20）", "Uploaded (30 × 20)", true},
 			{strings.Repeat("long", 40) + ".heic", heic, "", "格式是 HEIC", "format of this file is HEIC", false},
 			{"small and tainted.svg", "<svg xmlns='http://www.w3.org/2000/svg' width='9' height='9'/>", `HTMLCanvasElement.prototype.toBlob = () => { throw new DOMException('', 'SecurityError') }`,
 				"格式是 SVG", "format of this file is SVG", false},
 			{"no memory.jpg", string(whole) + strings.Repeat("x", 6<<20), `Image.prototype.decode = () => Promise.reject(new DOMException('', 'EncodingError'))`,
-				"可能是内存不够", "perhaps out of memory", false},
+				"可能是内存不够", "it may be out of memory", false},
 			{"heavy.jpg", string(whole) + strings.Repeat("x", 6<<20), white, "而 heavy.jpg 超过 5 MB", "heavy.jpg is larger than 5 MB", false},
 		} {
 			if test.before != "" {
@@ -309,7 +309,7 @@ func TestOfTwoPicturesTheLastOneCounts(t *testing.T) {
 		''
 	}`)
 	v.puts("chosen", "first.png", encodes(t, func(w io.Writer) error { return png.Encode(w, halves(30, 10)) }))
-	v.until("the first is being sent", `window.sent === 1 && `+pictureState+` === 'Sending first.png…'`)
+	v.until("the first is being sent", `window.sent === 1 && `+pictureState+` === 'Uploading first.png…'`)
 	v.until("the form waits", `document.querySelector('[data-test="save"]').disabled`)
 	v.puts("chosen", "second.png", encodes(t, func(w io.Writer) error { return png.Encode(w, halves(50, 10)) }))
 	v.hasUploaded(50, 10)

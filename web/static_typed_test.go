@@ -201,7 +201,7 @@ func TestTheStaffPastesWhatItHas(t *testing.T) {
 	v.enters("#new-price", "19o", "e.select()")
 	v.enters("#new-stock", "１,０００ 件", "e.select()")
 	v.clicks("make-draft")
-	v.becomes("the refusal", `document.querySelector('#new-price-error')?.innerText ?? ''`, "价格用数字写，最多两位小数，如 199 或 1,999.50；第 3 个字符“o”不能用。")
+	v.becomes("the refusal", `document.querySelector('#new-price-error')?.innerText ?? ''`, "价格请填数字，最多两位小数，如 199 或 1,999.50；第 3 个字符“o”不能用。")
 	v.shoots("typed-price-desktop-zh")
 	v.enters("#new-price", "￥1，999．00 元", "e.select()")
 	v.clicks("make-draft")

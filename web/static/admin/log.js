@@ -20,7 +20,7 @@ export function Log({ arg }) {
       <label>${t('log.by')}<input name="by" inputmode="numeric" size="8" defaultValue=${value('by')} /></label>
       <label>${t('log.what')}<select name="action"><option value="">${t('list.all')}</option>${ACTIONS.map((a) => html`
         <option value=${a} selected=${a === value('action')}>${t('actions.' + a)}</option>`)}</select></label>
-      <label>${t('log.subject')}<input name="subject" size="14" placeholder="sale 7" defaultValue=${value('subject')} /></label>
+      <label>${t('log.subject')}<input name="subject" size="14" placeholder=${t('log.example')} defaultValue=${value('subject')} /></label>
       <label>${t('log.since')}<input name="from" type="datetime-local" defaultValue=${value('from')} /></label>
       <label>${t('log.until')}<input name="to" type="datetime-local" defaultValue=${value('to')} /></label>
     <//>
@@ -39,7 +39,7 @@ function Lines({ list }) {
       <thead><tr>${['at', 'who', 'from', 'what', 'before', 'after'].map((c) => html`<th scope="col">${t('log.' + c)}</th>`)}</tr></thead>
       <tbody>${list.rows.map((l) => html`<tr key=${l.id} data-action=${l.action}>
         <td>${formatTime(l.at, now())}</td><td>${l.by_user ? `${l.name} (${l.by_user})` : l.by_login}</td><td>${l.origin}</td>
-        <td>${t('action.' + l.action)} · ${l.subject}</td><td><${Document} value=${l.before} /></td><td><${Document} value=${l.after} /></td></tr>`)}</tbody>
+        <td>${t('action.' + l.action)} · ${t('log.about', { subject: l.subject })}</td><td><${Document} value=${l.before} /></td><td><${Document} value=${l.after} /></td></tr>`)}</tbody>
     </table></div>
     <${More} list=${list} />${archived}`;
 }

@@ -5,7 +5,7 @@ export default {
   'orders.sale': '秒杀编号',
   'orders.status': '状态',
   'orders.any': '全部',
-  'orders.from': '从',
+  'orders.from': '下单时间从',
   'orders.to': '到（不含）',
   'orders.search': '搜索',
   'orders.csv': '导出 CSV',
@@ -49,7 +49,7 @@ export default {
   'file.cancelYes': '确定取消',
 
   'payment.open': '待付款',
-  'payment.declined': '被拒绝',
+  'payment.declined': '未完成',
   'payment.closed': '已关闭',
   'payment.captured': '已收款',
   'payment.refund_due': '待退款',
