@@ -232,7 +232,7 @@ func TestBoardOfAClass(t *testing.T) {
 	}
 }
 
-// A hand-out of a lesson prints on two pages of A4 at most, in both languages, with the lines that decide. Every sixth lesson is
+// A handout of a lesson prints on two pages of A4 at most, in both languages, with the lines that decide. Every sixth lesson is
 // printed, and the languages take turns; MIAOSHA_HANDOUTS=all prints each in both.
 func TestHandoutsPrintOnTwoPages(t *testing.T) {
 	t.Parallel()
@@ -273,7 +273,7 @@ func TestHandoutsPrintOnTwoPages(t *testing.T) {
 	}
 }
 
-// Pictures of the class and of a hand-out for a person to look at: MIAOSHA_SHOTS=folder go test -run ScreenshotsOfAClass ./web
+// Pictures of the class and of a handout for a person to look at: MIAOSHA_SHOTS=folder go test -run ScreenshotsOfAClass ./web
 func TestScreenshotsOfAClass(t *testing.T) {
 	if os.Getenv("MIAOSHA_SHOTS") == "" {
 		t.Skip("MIAOSHA_SHOTS is not set")

@@ -1,12 +1,12 @@
 const PAGES = {
   '/': '打开首页，抢一件', '/orders.html': '打开我的订单', '/login.html': '打开登录页', '/login.html?register': '打开注册页',
   '/account.html': '打开我的账号：登录的设备、密码', '/admin.html#sales': '打开后台的秒杀', '/admin.html#live': '打开后台的实时看板',
-  '/teach.html#redis': '在教学面板里暂停 Redis', '/teach.html#flush': '在教学面板里清空 Redis', '/teach.html#postgres': '在教学面板里暂停 Postgres', '/teach.html#kill': '在教学面板里 kill -9 一个正在卖的进程', '/lab.html#without': '去掉一条约束，看什么坏了',
+  '/teach.html#redis': '在教学面板里暂停 Redis', '/teach.html#flush': '在教学面板里清空 Redis', '/teach.html#postgres': '在教学面板里暂停 Postgres', '/teach.html#kill': '在教学面板里 kill -9 一个正在卖的进程', '/lab.html#without': '去掉一条约束，看哪里出错',
 };
 
 export default {
   'courses.title': '课程索引',
-  'courses.intro': '你学过的课怎么叫，这里就怎么找。每一条写着：本店怎么做，为什么至少一样可靠，代码在哪里，现在怎样亲眼看到。',
+  'courses.intro': '按你学过的课程里的叫法来查。每一条写着：本店怎么做，为什么至少一样可靠，代码在哪里，现在怎样亲眼看到。',
   'courses.teachers': '给老师：',
   'courses.class': '课堂和投影看板',
   'courses.handouts': '可打印的讲义',
@@ -29,7 +29,7 @@ export default {
   'courses.group.users': '用户与会话',
   'courses.group.scale': '规模与运维',
   'courses.group.absent': '这里没有的，用什么代替',
-  'courses.nothing': '没有这个词。换个说法试试，或者清空搜索从头看。',
+  'courses.nothing': '找不到这个词。换个说法试试，或者清空搜索从头看。',
   'courses.elsewhere': ({ n }) => `这门课里没有，全部课程里有 ${n} 条`,
   'courses.near': ({ n, piece }) => `没有完全匹配的，含“${piece}”的有 ${n} 条`,
   'courses.words': '课程里的叫法',
@@ -57,5 +57,5 @@ export default {
   'courses.race': ({ name }) => `看两次点击的竞态：${name}`,
   'courses.copy': '复制',
   'courses.copied': '已复制',
-  'courses.how': '命令在源码目录里运行，先执行 go build -o miaosha .；本店要开着；8081 是 --ops-addr 的端口。go test 先编译，慢的机器上要一分钟。打印一个函数的源码：go doc -u -src ./goods Take',
+  'courses.how': '命令在源码目录里运行，要先执行 go build -o miaosha .，并让本店开着；8081 是 --ops-addr 的端口。go test 先编译，慢的机器上要一分钟。打印一个函数的源码：go doc -u -src ./goods Take',
 };
