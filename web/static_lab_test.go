@@ -75,7 +75,7 @@ func oversells(t *testing.T, root context.Context, s sandboxShop) {
 
 	v.goTo("/lab.html#strategies/read-then-write")
 	v.sees(test("source"))
-	if text := v.reads(test("source") + " figcaption"); !strings.Contains(text, "strategy_read_then_write.go") || !strings.Contains(text, "These lines decide") {
+	if text := v.reads(test("source") + " figcaption"); !strings.Contains(text, "strategy_read_then_write.go") || !strings.Contains(text, "The key lines") {
 		t.Errorf("the title of the source is %q", text)
 	}
 	v.until("the marked lines contain the read and the write", `(() => {
@@ -92,7 +92,7 @@ func picturesASale(t *testing.T, root context.Context, s sandboxShop) {
 	v.clicks("strategy-read-then-write") // guard alone is left
 	v.retypes("bench-buyers", "300")
 	v.retypes("bench-stock", "200\r")
-	for _, words := range []string{"Play the first 150 … 1 to 24 of the first 150 clicks that were told yes", "回放最先的 150 个 … 最先回答“抢到”的 150 次点击中的第 1 到 24 次"} {
+	for _, words := range []string{"Play the first 150 … 1 to 24 of the first 150 clicks that were promised a unit", "回放最先的 150 个 … 最先被告知抢到的 150 次点击中的第 1 到 24 次"} {
 		play, of, _ := strings.Cut(words, " … ")
 		v.shows("picture-play", play)
 		v.until("the rows, "+of, fmt.Sprintf(`document.querySelector('[data-test="timeline"]').innerText.includes(%q)`, of))
@@ -378,7 +378,7 @@ func TestClosedLabSaysForWhomItIs(t *testing.T) {
 		v := visit(t, root, closed.URL, "en-GB")
 		v.goTo("/lab.html")
 		v.sees(test("lab-closed"))
-		if text := v.reads(test("lab-closed")); !strings.Contains(text, "The lab is for the sandbox and administrators") {
+		if text := v.reads(test("lab-closed")); !strings.Contains(text, "The lab is open in a sandbox and to administrators only") {
 			t.Errorf("after a %d the page shows %q", status, text)
 		}
 		v.hasNoErrors()

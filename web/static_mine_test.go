@@ -80,7 +80,7 @@ func TestMineGoesWrongIsExplainedAndRepaired(t *testing.T) {
 	v.until("both buyers, the row between them, and where it broke", `(() => {
 		const steps = [...document.querySelectorAll('[data-test="schedule"] .beats li')];
 		const broken = steps.findIndex((li) => li.dataset.test === 'broken-step');
-		return new Set(steps.map((li) => li.dataset.buyer)).size === 2 && broken > 2 && steps[broken].innerText.includes('Here it broke')
+		return new Set(steps.map((li) => li.dataset.buyer)).size === 2 && broken > 2 && steps[broken].innerText.includes('It broke here')
 			&& steps.some((li) => li.querySelector('.shared [data-changed]')) && document.querySelectorAll('[data-test="step-table"] tbody tr').length === steps.length;
 	})()`)
 	v.presses(kb.Escape) // the tab key writes in the editor, until then

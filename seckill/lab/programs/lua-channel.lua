@@ -1,7 +1,7 @@
--- lua without waiting for Postgres: the buyer is told yes at once, and the order is written later.
+-- lua without waiting for Postgres: the buyer is promised a unit at once, and the order is written later.
 --
 -- Fast, and exact while no process dies. Wrong when one dies: its queue is lost, and with it the orders
--- of buyers who were told yes. The script that takes the unit must write the due order to a journal,
+-- of buyers who were promised a unit. The script that takes the unit must write the due order to a journal,
 -- from which another process can take over.
 
 local take = [[

@@ -1,7 +1,7 @@
 -- No lock: remember the version that was read, and write only if it is still the same.
 --
 -- It never oversells. Wrong all the same: units stay unsold. Of all buyers who read the same version
--- one gets a unit. The others are told no, though units are left.
+-- one gets a unit. The others are refused, though units are left.
 
 function buy(user)
   local item = sql("select stock, version from item")[1]

@@ -3,7 +3,7 @@
 -- and puts the unit back if it has no line. It writes a line itself, so that a late one fails.
 --
 -- Right, also when a process dies: its units are on sale again after 30 ms. Here a refused buyer does
--- the check-back, and presses again while Postgres has units.
+-- the check-back, and clicks again while Postgres has units.
 
 local take = [[
   if redis.call("SISMEMBER", KEYS[2], ARGV[2]) == 1 then return -1 end

@@ -31,5 +31,5 @@ function buy(user)
   if ok then return yes end
   put_back()
   redis("SREM", key("buyers"), user)
-  error(yes, 0) -- the buyer presses again
+  error(yes, 0) -- the buyer clicks again
 end

@@ -1,4 +1,4 @@
-// The hand-out of a lesson, to print on one or two pages: /handout.html?lesson=3, or ?lesson=guard. It is made from the texts of the
+// The handout of a lesson, to print on one or two pages: /handout.html?lesson=3, or ?lesson=guard. It is made from the texts of the
 // lesson, and from the lines of the sources that decide.
 import { html, useEffect, useState } from '../lib/preact.js';
 import { get } from '../api.js';

@@ -1,9 +1,9 @@
 export default {
-  'handout.title': 'Hand-outs',
-  'handout.intro': 'One for each lesson of the lab, on one or two A4 pages: the text, the question with room for a guess, room for the figures of the run, and the lines of the source that decide.',
+  'handout.title': 'Handouts',
+  'handout.intro': 'One for each lesson of the lab, on one or two A4 pages: the text, the question with room for a guess, room for the figures of the run, and the key lines of the source.',
   'handout.print': 'Print',
   'handout.toLesson': 'Open the lesson',
-  'handout.all': 'All hand-outs',
+  'handout.all': 'All handouts',
   'handout.name': 'Name:',
   'handout.why': 'My guess, and why:',
   'handout.run': 'Run it, and write down the figures',

@@ -6,7 +6,7 @@ const orders = (x) => `${n(x)} ${x === 1 ? 'order' : 'orders'}`;
 
 export default {
   'lesson.oversell.text': [
-    'Almost every first flash sale is written like this: read the stock, check that it is above zero, write back one less, insert the order. Each statement is right. Together they are wrong, because time passes between the read and the write, and in that time another buyer reads the same number. Two buyers both read 1, both write 0, and both receive an order. The database did what it was told, and no log shows an error.',
+    'Almost every first flash sale is written like this: read the stock, check that it is above zero, write back one less, insert the order. Each statement is right. Together they are wrong: time passes between the read and the write, and meanwhile another buyer reads the same number. Two buyers both read 1, both write 0, and both receive an order. The database did what it was told, and no log shows an error.',
     'This is called a lost update. It needs no slow server, only two requests at the same time, and a flash sale consists of requests at the same time. A constraint that keeps the stock from going below zero does not help: the stock never goes below zero, it is only reduced too few times.',
     'Our shop never takes a unit like that: the condition is inside the write. Run it first, then read the marked lines.',
   ],
@@ -16,7 +16,7 @@ export default {
   'lesson.oversell.shown': ({ sold, stock }) => `There are ${units(stock)} and ${orders(sold)}.`,
 
   'lesson.locks.text': [
-    'The first idea against the race: one buyer at a time. It depends on where the lock is. A mutex is inside one process. Two servers have two mutexes, so the race is back on the day you add a second server, which is the day you need the lock most.',
+    'The first idea against the race is to let in one buyer at a time. Whether it works depends on where the lock is. A mutex is inside one process. Two servers have two mutexes, so the race is back on the day you add a second server, which is the day you need the lock most.',
     'A lock in the database is seen by all servers: `select ... for update` locks the row until the transaction ends, and an advisory lock locks a number of your choice. Both are right. Both make every buyer wait for every other buyer, and each turn takes one more network round trip than the work itself.',
     'A lock in Redis (`SET NX` with an expiry) is seen by all servers too, but it expires. A holder that pauses longer than the expiry wakes up and believes that it still holds the lock. Our shop also locks the row of the sale, but once per batch, never once per buyer.',
   ],
@@ -36,9 +36,9 @@ export default {
   'lesson.optimistic.shown': ({ sold, unsold, retried, sql }) => `Without retry: ${orders(sold)}, ${units(unsold)} unsold. With retry: ${n(retried)} unsold, at ${n(sql)} SQL statements per order.`,
 
   'lesson.guard.text': [
-    'Put the question into the update: `update ... set stock = stock - 1 where id = $1 and stock > 0`. One statement reads, decides and writes. Postgres locks the row only for this time, and a transaction that waited sees the current value of the row, not the value at its arrival. The number of changed rows is the answer: 1 is a success, 0 is sold out.',
+    'Put the question into the update: `update ... set stock = stock - 1 where id = $1 and stock > 0`. One statement reads, decides and writes. Postgres locks the row only for the rest of this transaction, and a transaction that waited sees the current value of the row, not the one from when it arrived. The number of changed rows is the answer: 1 is a success, 0 is sold out.',
     'Nothing can go wrong between two steps, because there is only one step. No buyer reads first, none retries, and no lock is held over the network while your program thinks. The time window works the same way: with `clock_timestamp() >= starts_at and clock_timestamp() < ends_at` beside it, no buyer buys early because the clock of a server is fast.',
-    'This line is the foundation of the shop, whatever is in front of it. It counts units only: one order per buyer needs the unique index of the next lesson. Queues and caches make the shop fast; this line makes it right. Cancelling and paying are written the same way.',
+    'This line is the foundation of the shop, whatever stands in front of it. It counts units only: one order per buyer needs the unique index of the next lesson. Queues and caches make the shop fast; this line makes it right. Cancelling and paying are written the same way.',
   ],
   'lesson.guard.taught': ['atomic stock update', 'row lock'],
   'lesson.guard.ask': 'As long as no buyer clicks twice, all of these sell exactly the stock. Which one is the fastest on this machine?',
@@ -47,7 +47,7 @@ export default {
 
   'lesson.double-click.text': [
     'The conditional update counts units, not buyers. A buyer who clicks twice, or whose browser sends again after a lost reply, makes two requests and takes two units. Check first whether the buyer has an order? That is lesson 1 again: both requests check, and neither finds an order.',
-    'Only a unique index makes this certain: `unique (sale_id, user_id)`. The second insert fails or, with `on conflict do nothing`, changes nothing. The order and the unit must be in one transaction. If you take the unit, fail to insert the order and forget to roll back, a unit is gone that no one bought.',
+    'Only a unique index makes this certain: `unique (sale_id, user_id)`. The second insert fails or, with `on conflict do nothing`, changes nothing. The order and the unit must be in one transaction. If you take the unit, fail to insert the order and forget to roll back, a unit is lost that no one bought.',
     'Our shop checks three times, the cheapest check first: the button is disabled after a click, then the tickets hash at the gate, then the unique index. The first two save work. Only the index is a guarantee; a disabled button does not stop a script.',
   ],
   'lesson.double-click.taught': ['one order per user', 'idempotence', 'duplicate orders'],
@@ -57,8 +57,8 @@ export default {
 
   'lesson.pre-stock.text': [
     'A row in Postgres is changed by one transaction at a time. Redis counts faster, so four of the five courses put a counter in Redis in front of the database and decrement it first. `GET`, check, `DECR` is lesson 1 in a new place. `DECR` first and then check its result cannot oversell: the counter changes in one step.',
-    'But now units disappear. A double click decrements twice and makes one order. If the order fails, or the server dies after `DECR`, the unit is decremented for nothing. The counter is zero, the database still has units, and all buyers are told "sold out". To give the unit back with `INCR` looks simple, until this compensation runs twice. Some shops load more stock into Redis than they have, and let the database refuse the rest.',
-    'Our script checks the buyer and takes the unit in one step, and never adds a unit back. A reconciliation with Postgres corrects the counter several times per second.',
+    'But now units disappear. A double click decrements twice and makes one order. If the order fails, or the server dies after `DECR`, the unit is decremented for nothing. The counter is zero, the database still has units, and all buyers are told "sold out". Giving the unit back with `INCR` looks simple, until this compensation runs twice. Some shops load more stock into Redis than they have, and let the database refuse the rest.',
+    'Our script checks the buyer and takes the unit in one step, and never adds a unit back. A reconciliation with Postgres corrects the counter several times a second.',
   ],
   'lesson.pre-stock.taught': ['pre-decrement', 'stock warm-up', 'Lua'],
   'lesson.pre-stock.ask': 'DECR first, then check whether the buyer has an order. Some buyers click twice. What goes wrong?',
@@ -66,24 +66,24 @@ export default {
   'lesson.pre-stock.shown': ({ unsold, oversold, lua }) => `DECR first, then check: ${units(unsold)} unsold, ${n(oversold)} oversold. The script that checks first: ${n(lua)} unsold.`,
 
   'lesson.refill.text': [
-    'Redis has taken a unit, and then the order fails: the buyer has one already, a statement runs into its time limit, the database restarts. The unit must return to the pre-stock, or it is never sold. Courses compare three ways. `INCR` is the inverse of `DECR`, and looks right. But every refused buyer has decremented too, so the counter is not at 0, it is at -2 or at -500. `INCR` makes it -499, and no buyer gets in.',
+    'Redis has taken a unit, and then the order fails: the buyer has one already, a statement runs into its time limit, the database restarts. The unit must return to the pre-stock, or it is never sold. Courses compare three strategies. `INCR` is the inverse of `DECR`, and looks right. But every refused buyer has decremented too, so the counter is not at 0, it is at -2 or at -500. `INCR` makes it -499, and no buyer gets in.',
     'So `SET 1`: it does not matter how far below zero the counter was. But when two orders fail before the next buyer comes, one unit returns instead of two; and when an order fails while 12 units are left, the other eleven are gone. Both ways infer a number from one event. Neither looks at how many units there are.',
-    'The third way looks: read the true stock in Postgres, and set the counter to it, only if the counter has not changed meanwhile (compare and set). A number that is a little too high costs some work, since Postgres has the last word; one that is too low costs units. Our shop does this on a timer, several times a second, also for units that come back from cancelled orders and for processes that died. No code adds one at the gate. Courses then clear the sold-out mark in the memory of every server by a broadcast; ours lives for 50 ms (250 ms without Redis), so there is nothing to clear.',
+    'The third one looks: read the true stock in Postgres, and set the counter to it, only if the counter has not changed meanwhile (compare and set). A number that is a little too high costs some work, since Postgres has the last word; one that is too low costs units. Our shop does this on a timer, several times a second, also for units that come back from cancelled orders and for processes that died. No code adds one at the gate. Courses then clear the sold-out mark in the memory of every server by a broadcast; ours lives for 50 ms (250 ms without Redis), so there is nothing to clear.',
   ],
   'lesson.refill.taught': ['refill of the pre-stock', 'sold-out mark in memory'],
-  'lesson.refill.ask': 'One order in three fails at its first try, and refused buyers press again while the page shows units. Which refill sells all units?',
+  'lesson.refill.ask': 'One order in three fails at its first try, and refused buyers click again while the page shows units. Which refill sells all units?',
   'lesson.refill.choices': ['INCR: it undoes the DECR', 'SET 1: it lets one buyer in', 'Set the counter to the stock in Postgres'],
   'lesson.refill.shown': ({ stock, incr, one, truth }) => `Of ${units(stock)}, unsold: ${n(incr)} with INCR, ${n(one)} with SET 1, ${n(truth)} with the stock from Postgres.`,
 
   'lesson.journal.text': [
-    'A script in Redis takes the unit and replies at once. The order is written later, from a queue. The simplest queue is a channel in memory, and it works until the process ends: a deployment, a crash, the system is out of memory. The buyers in the channel were told "yes". Their units are gone from Redis, their orders were never written, and no record of them remains.',
-    'So a promise must be recorded where it is made, in the same step. Our script adds an entry to a stream beside the stock: the journal. The queue in memory is only a fast copy of the journal. Another process takes over the entries of a dead process: at once on the same machine, after five seconds on another. An entry leaves the journal only after Postgres has committed.',
+    'A script in Redis takes the unit and replies at once. The order is written later, from a queue. The simplest queue is a channel in memory, and it works until the process ends: a deployment, a crash, the system is out of memory. The buyers in the channel were promised a unit. Their units are gone from Redis, their orders were never written, and no record of them remains.',
+    'So a promise must be recorded where it is made, in the same step. Our script adds an entry to a stream beside the stock: the journal. The queue in memory is only a fast copy of the journal. Another process takes over the entries of a dead process: at once on the same machine, after five seconds on another machine. An entry leaves the journal only after Postgres has committed.',
     'So a ticket may be settled twice, and this must be harmless: settling is idempotent. The result of each ticket is stored under its id, in the transaction that makes the order.',
   ],
   'lesson.journal.taught': ['stock journal', 'asynchronous order', 'message queue', 'peak shaving'],
-  'lesson.journal.ask': 'The process is killed during the sale. Which buyers were told "yes" and have no order?',
+  'lesson.journal.ask': 'The process is killed during the sale. Which buyers were promised a unit and have no order?',
   'lesson.journal.choices': ['None, with the channel or with the journal', 'Some with the channel; none with the journal', 'Some with both'],
-  'lesson.journal.shown': ({ channel, journal }) => `Told "yes" and left without an order: ${n(channel)} with the channel, ${n(journal)} with the shop's journal.`,
+  'lesson.journal.shown': ({ channel, journal }) => `Promised a unit but left without an order: ${n(channel)} with the channel, ${n(journal)} with the shop's journal.`,
 
   'lesson.batch.text': [
     'All buyers of one sale want the same row. However many connections you open, only one transaction at a time changes this row, and the next one waits until the last is on disk. More connections only make the queue longer. This is the hot row.',
@@ -96,9 +96,9 @@ export default {
   'lesson.batch.shown': ({ shopSql, oneSql, shop, one }) => `SQL statements per order: ${few(shopSql)} in the shop, ${few(oneSql)} with one order per transaction. Clicks answered per second: ${n(shop)} and ${n(one)}.`,
 
   'lesson.buckets.text': [
-    'If one row is too hot, make sixteen of it. The stock is divided over sixteen buckets, a hash of the buyer names the bucket, and the conditional update runs on that row alone. Sixteen transactions can commit at once. Each bucket is as safe as the one row was, so nothing is oversold.',
-    'But a hash spreads buyers evenly only on the average. In the end some buckets have units and no buyers, and others have buyers and no units: they say "sold out" to a buyer while units are left next door. A unit of a cancelled order goes back to a bucket whose buyers have gone.',
-    'With ten buyers for each unit every bucket gets enough of them, and no one sees the error. It shows when buyers and units are about as many, or at the end of a long sale. To look into the other buckets is right, and then each refused buyer asks all sixteen. Our shop keeps one row and makes each turn on it do more: the lesson before this one.',
+    'If one row is too hot, make sixteen rows of it. The stock is divided over sixteen buckets, a hash of the buyer names the bucket, and the conditional update runs on that row alone. Sixteen transactions can commit at once. Each bucket is as safe as the one row was, so nothing is oversold.',
+    'But a hash spreads buyers evenly only on average. In the end some buckets have units and no buyers, and others have buyers and no units: they say "sold out" to a buyer while units are left next door. A unit of a cancelled order goes back to a bucket whose buyers have gone.',
+    'With ten buyers for each unit every bucket gets enough of them, and no one sees the error. It shows when buyers and units are about as many, or at the end of a long sale. Looking into the other buckets would be right, but then each refused buyer asks all sixteen. Our shop keeps one row and makes each turn on it do more, as the lesson before this one shows.',
   ],
   'lesson.buckets.taught': ['bucketed stock', 'stock sharding', 'hot row'],
   'lesson.buckets.ask': '180 units in 16 buckets, 200 buyers, and no one clicks twice. What happens?',
@@ -108,7 +108,7 @@ export default {
   'lesson.tokens.text': [
     'In place of a counter, fill a list with one token for each unit. `LPOP` hands out each token once, and an empty list means sold out. There is no number to compare, and nothing falls below zero: however many buyers are refused, a token that is put back is there for the next one. A counter at -500 would not notice.',
     'A double click takes two tokens, so the buyer comes first: `SADD buyers 42` adds the buyer to a set and reports whether they are new, in one step. Two commands, and each of them checks and writes at once. Their order decides. `LPOP` first and `SADD` second is `redis-decr` again.',
-    'What remains is the way from Redis to Postgres. A process that dies between `LPOP` and the order has the token in its memory only. To push a token back after an error is no cure: if only the reply was lost, the order exists, and its token would be sold twice. The next lesson is about that.',
+    'What remains is the way from Redis to Postgres. A process that dies between `LPOP` and the order has the token only in its memory. Pushing a token back after an error is no cure: if only the reply was lost, the order exists, and its token would be sold twice. The next lesson is about that.',
   ],
   'lesson.tokens.taught': ['token list', 'LPOP', 'Redis List', 'Redis Set'],
   'lesson.tokens.ask': 'Half of the buyers click twice. `SADD` first, then `LPOP`: what goes wrong?',
@@ -117,18 +117,18 @@ export default {
 
   'lesson.outbox.text': [
     'A unit is taken in Redis, an order is written in Postgres, and a process can die between the two. No transaction covers both. So leave a trace before and a proof after: the script that takes the unit also leaves a message, "prepared", and the order is written together with a line of the stock log, in one transaction. If the message stays, someone must ask the log: this is the check-back.',
-    'Is there a line? Then the order exists, and only the message is removed. Is there none? Then the unit goes back on sale. But the process may be slow and not dead, and write its order a moment later. So the check-back writes the line itself, "not sold". The primary key lets one of the two in: a late order fails with its line. Courses that leave a log at "unknown" are asked about it for ever.',
+    'Is there a line? Then the order exists, and only the message is removed. Is there none? Then the unit goes back on sale. But the process may be slow and not dead, and write its order a moment later. So the check-back writes the line itself, "not sold". The primary key lets one of the two in: a late order fails with its line. Courses that leave a log entry at "unknown" are asked about it forever.',
     'Our shop has the same trace, the journal, and the same proof, the result of a ticket. It does not put the unit back: another process finishes the order, so the buyer keeps the place in the queue.',
   ],
   'lesson.outbox.taught': ['stock log', 'transactional message', 'check-back', 'half message', 'transactional outbox'],
   'lesson.outbox.ask': 'A server dies after it has taken units in Redis and before it has written their orders. What becomes of these units?',
-  'lesson.outbox.choices': ['They are sold all the same, whatever the way', 'The token list and the script leave them unsold; the check-back puts them back on sale', 'The check-back puts back too many: it oversells'],
+  'lesson.outbox.choices': ['They are sold all the same, whatever the strategy', 'The token list and the script leave them unsold; the check-back puts them back on sale', 'The check-back puts back too many: it oversells'],
   'lesson.outbox.shown': ({ list, lua, outbox, sql }) => `Unsold after the kill: ${n(list)} with tokens in a list, ${n(lua)} with the script alone, ${n(outbox)} with the stock log, at ${n(sql)} SQL statements per order.`,
 
   'lesson.fencing.text': [
-    'A lock that expires has a weak moment: its holder sleeps past the expiry, another one enters, and then the first wakes up and writes what it worked out long ago. No lock can prevent this, because the sleeper does not ask any more. The one who can refuse is the one that is written to.',
+    'A lock that expires has a weak moment: its holder sleeps past the expiry, another one enters, and then the first wakes up and writes what it worked out long ago. No lock can prevent this, because the sleeper no longer asks. Only the side that is written to can refuse.',
     'So the lock comes with a number that only rises. The holder first announces it in Postgres, with the statement that reads the stock: `set version = 7 where version < 7 returning stock`. The write names it again: `where version = 7`. If holder 8 has announced itself meanwhile, the write of holder 7 changes no row, and it starts again.',
-    'To compare at the write only, as many drawings of the fencing token show it, is not enough here: 7 and 8 both read 20 units, 7 writes 19, 8 writes 19 as well. And look at what is left for the lock to do. The comparison alone is the optimistic lock; the lock only keeps the losers from working in vain. Our shop guards its gate in the same way: a change carries the epoch of the sale, and an old epoch changes nothing.',
+    'Comparing at the write only, as many drawings of the fencing token show it, is not enough here: 7 and 8 both read 20 units, 7 writes 19, 8 writes 19 as well. Then look at what is left for the lock to do. The comparison alone is an optimistic lock; the lock only saves the losers useless work. Our shop guards its gate in the same way: a change carries the epoch of the sale, and an old epoch changes nothing.',
   ],
   'lesson.fencing.taught': ['distributed lock', 'fencing token', 'Redisson', 'watchdog'],
   'lesson.fencing.ask': 'A holder sleeps for longer than its lock lives, wakes up, and writes. Postgres compares its number. What happens?',
@@ -136,12 +136,12 @@ export default {
   'lesson.fencing.shown': ({ stock, lock, fenced, redis, seconds }) => `${units(stock)}. The lock alone: ${orders(lock)}. With a fencing token: ${orders(fenced)}, ${n(redis)} Redis calls per order, ${n(seconds)} s.`,
 
   'lesson.ledger.text': [
-    'Bookkeepers do not overwrite a number. Each sale is a new row with the number of its unit, and what is left is the stock less the highest number. There is no stock to lock and no row to wait for; a unique index on the number refuses what is taken, and one on the buyer refuses a second order.',
+    'Bookkeepers do not overwrite a number. Each sale is a new row with the number of its unit, and what is left is the stock minus the highest number. There is no stock to lock and no row to wait for; a unique index on the number refuses what is taken, and one on the buyer refuses a second order.',
     'The rest is one statement: read the highest number, compare it with the stock, insert the next one. It is right without a transaction around it, and nothing is lost when a process dies. But all buyers read the same highest number and want the same next one. One gets it. The others wait for its commit, insert nothing, and try again: the crowd has moved from a hot row to a hot number.',
     'A sequence would give out numbers without waiting. But the number of an order that is rolled back never comes again, and its unit stays unsold. Our shop keeps one number with a guard for the decision, and a history that only grows for the proof.',
   ],
   'lesson.ledger.taught': ['insert-only', 'ledger', 'stock flow', 'unique index'],
-  'lesson.ledger.ask': '200 buyers and 200 units. How many SQL statements per order does the ledger need, beside the conditional update in its transaction?',
+  'lesson.ledger.ask': '200 buyers and 200 units. How many SQL statements per order does the ledger need, compared with the conditional update in its transaction?',
   'lesson.ledger.choices': ['Fewer: one insert in place of a transaction', 'About as many', 'More: the losers try again'],
   'lesson.ledger.shown': ({ guard, ledger, guardSpeed, speed }) => `SQL statements per order: ${n(ledger)} in the ledger, ${n(guard)} with the conditional update. Clicks answered per second: ${n(speed)} and ${n(guardSpeed)}.`,
 
@@ -157,10 +157,10 @@ export default {
     `The bots tried ${n(tries)} times. Fixed address: ${n(fixedIn)} let in, and bots took ${units(bots)}. Stored in Redis: ${n(keptIn)} let in, ${n(kept)} commands. Signed: ${n(signedIn)} let in, ${n(signed)} commands.`,
 
   'lesson.limits.text': [
-    'With a hundred units and a million people, almost all of the work is to say no. Say it early and cheaply. Our shop checks the cheapest thing first: the form of the request, the address, the mark "just sold out" (kept for only 50 ms, 250 ms without Redis, so nothing must be cleared when units come back), the limit of requests in flight, the session, and the token buckets of the user and of the network address. The bucket of a user stops a script. The bucket of a network address is large, because a whole class or office may share one address.',
-    'A token bucket does not know the stock. The big gate does: for each unit left, at most five addresses are valid at the same time, but it always allows 64. The other buyers are told to wait, or that the sale is sold out. So the number of buyers behind the gate stays in proportion to the stock.',
+    'With a hundred units and a million people, almost all of the work is refusing. Say it early and cheaply. Our shop checks the cheapest thing first: the form of the request, the address, the mark "just sold out" (kept for only 50 ms, 250 ms without Redis, so nothing must be cleared when units come back), the limit of requests in flight, the session, and the token buckets of the user and of the network address. The bucket of a user stops a script. The bucket of a network address is large, because a whole class or office may share one address.',
+    'A token bucket does not know the stock. The big gate does: for each unit left, at most five addresses are valid at the same time, but it always allows 64. The other buyers are told to wait, or told that the sale is sold out. So the number of buyers behind the gate stays in proportion to the stock.',
     'A full queue is an answer too: 503 with `Retry-After`. The queue never grows without a bound, and a full queue is never reported as "sold out".',
-    'What happens to a request without a token? Guava\'s `RateLimiter` has two answers. `acquire` waits: no one is refused, but each waiting request keeps its connection and its memory, and in a rush the last one waits for more than a second, and twice as long in a crowd of twice the size. `tryAcquire` refuses at once and keeps nothing. Our shop does not wait at its rate limits; its queues wait, with a bound (`tryAcquire` with a timeout): a request beyond the bound hears so at once.',
+    'What happens to a request without a token? Guava\'s `RateLimiter` has two answers. `acquire` waits: no one is refused, but each waiting request keeps its connection and its memory, and in a rush the last one waits for more than a second, and twice as long in a crowd of twice the size. `tryAcquire` refuses at once and keeps nothing. Our shop does not wait at its rate limits; its queues wait, with a bound (`tryAcquire` with a timeout): a request beyond the bound is refused at once.',
   ],
   'lesson.limits.taught': ['rate limit', 'token bucket', 'big gate', 'sold-out mark in memory'],
   'lesson.limits.ask': '50 units, 200 people with one request each, and one bot with 1,000 requests. Without a limit, who gets more?',
@@ -169,11 +169,11 @@ export default {
     `Without a limit: bot ${n(bot)}, people ${n(people)}. With a token bucket per user: bot ${n(bucketBot)}, people ${n(bucketPeople)}. Valid addresses: ${n(without)} without the big gate, ${n(alive)} with it, and ${n(waiting)} buyers told to wait. The same crowd of 1,500 at one token bucket: with waiting, ${n(kept)} requests are kept at one time, p99 ${n(waitP99)} ms; without, ${n(refused)} are refused at once; with 100 ms at most, ${n(boundKept)} are kept, p99 ${n(boundP99)} ms.`,
 
   'lesson.late-payment.text': [
-    'A unit that is ordered and not paid for is kept from a buyer who would pay. After fifteen minutes the order is cancelled and the unit goes back on sale, in Postgres and at the gate. Each step may create units from nothing: an order is cancelled twice and its unit returned twice, or the payment and the timeout both succeed.',
+    'A unit that is ordered but not paid for is kept from a buyer who would pay. After fifteen minutes the order is cancelled and the unit goes back on sale, in Postgres and at the gate. Each step may create units from nothing: an order is cancelled twice and its unit returned twice, or the payment and the timeout both succeed.',
     'Each change of an order is one conditional update. The timeout says `where status = \'pending\' and expires_at <= clock_timestamp()`; the payment says the same with `>`, by the same clock, on the same row. Only one of them changes the row; the other finds nothing to change. The unit is returned in the transaction that cancels the order, so it cannot be returned twice.',
     'Money that arrives too late is not lost, and it does not revive the order. The same transaction records it as due for a refund, and a background worker refunds it. At the gate no code adds one: a reconciliation with Postgres sets the stock.',
   ],
-  'lesson.late-payment.taught': ['order time-out', 'stock returned', 'delay queue'],
+  'lesson.late-payment.taught': ['order timeout', 'stock returned', 'delay queue'],
   'lesson.late-payment.ask': '200 orders time out at the moment when their money arrives. With "select, then update", how many units are paid for or on sale afterwards?',
   'lesson.late-payment.choices': ['200, as before', 'More than before', 'Fewer'],
   'lesson.late-payment.shown': ({ units: all, both, twice, of, guarded, guardedBoth, refunded }) =>
@@ -192,24 +192,24 @@ export default {
     `Reads of the database: ${n(all)}; with a single flight: ${n(flight)}. Unknown ids: ${n(unknown)}; with cached misses: ${n(remembered)}. Reads at the same time when all entries expire together: ${n(together)}; with a random expiry: ${n(jitter)}. One read takes ${few(local)} µs from memory, ${few(redis)} µs from Redis and ${few(postgres)} µs from Postgres.`,
 
   'lesson.cache-consistency.text': [
-    'A price is in Postgres, and a copy of it in Redis. A writer changes two stores, and readers come in between. Delete the copy first, then write: the next reader misses, reads the old price, and caches it again. After the write the copy is old, and it stays old until it expires. This needs no bad luck, only a reader at the wrong moment, and there is always one.',
+    'A price is in Postgres, and a copy of it in Redis. A writer changes two stores, and readers come in between. Delete the copy first, then write: the next reader misses, reads the old price, and caches it again. After the write the copy is old, and it stays old until it expires. It takes no bad luck, only a reader at the wrong moment, and there is always one.',
     'Write first, then delete (cache aside): readers see the old price only in between. But a reader that missed before the write and stalls (a garbage collection is enough) puts the old price back after the delete. So courses delete a second time, half a second later (延时双删). That removes it, unless the reader stalls for longer. A process that dies between write and delete leaves the old copy, too. A delete over a message queue or the database\'s log (canal, Debezium) is repeated until it succeeds, but the stalled reader can still come after it.',
-    'What ends every error is the expiry. So our shop deletes nothing: an entry of its goods cache lives for one second, in the memory of each process, and whatever goes wrong is over after that second. This is enough because the cache is only shown: price, window and stock are checked in Postgres, in the statement that sells. A copy that decides needs more: our gate in Redis is compared with Postgres again and again.',
+    'What ends every such error is the expiry. So our shop deletes nothing: an entry of its goods cache lives for one second, in the memory of each process, and whatever goes wrong is over after that second. This is enough because the cache is only shown: price, window and stock are checked in Postgres, in the statement that sells. A copy that decides needs more: our gate in Redis is compared with Postgres again and again.',
   ],
   'lesson.cache-consistency.taught': ['cache consistency', 'cache aside', 'delayed double delete'],
-  'lesson.cache-consistency.ask': '20 prices change while readers read. Some readers stall. Which way leaves no old price in the cache?',
+  'lesson.cache-consistency.ask': '20 prices change while readers read. Some readers stall. Which strategy leaves no old price in the cache?',
   'lesson.cache-consistency.choices': ['Delete, then write', 'Write, then delete', 'Delete twice', 'No delete, but a short life'],
   'lesson.cache-consistency.shown': ({ first, after, twice, life, firstStale, afterStale, lifeStale, lifeLongest }) =>
     `Prices that stay old: ${n(first)} with delete, then write; ${n(after)} with write, then delete; ${n(twice)} with two deletes; ${n(life)} with a short life. Old prices read meanwhile: ${n(firstStale)} with delete first, ${n(afterStale)} with write first, ${n(lifeStale)} with a short life, for ${n(lifeLongest)} ms at most. Fewest old reads and no price that stays old: write, then delete, with a short life as well.`,
 
   'lesson.confirm.text': [
-    'Between the unit in Redis and the order in the database, most courses put a message queue: RabbitMQ or RocketMQ. It shaves the peak, and it is one more place where an order can be lost. A producer that does not wait for the broker promises what it still has in its own memory. Waiting is safe, and the question is for what: a transaction for each message (`txSelect`, `txCommit`) or a confirm for each costs a round trip each time. Confirms in batches cost one for a hundred messages and are as safe, because a buyer is told only after the confirm.',
-    'When a process dies before it has read the confirm, it is unknown whether the messages are there. They are sent again, so some are there twice, and writing an order must be idempotent: a unique key drops the second one. On the other side the consumer acknowledges. If it does so before the work, its death loses what it had taken; if after the commit, the messages are delivered again, and the same key makes this harmless. A message that fails every time would come back for ever. After some deliveries it goes to the dead letters, where a person looks at it.',
+    'Between the unit in Redis and the order in the database, most courses put a message queue: RabbitMQ or RocketMQ. It shaves the peak, and it is one more place where an order can be lost. A producer that does not wait for the broker promises what it still has in its own memory. Waiting is safe; the question is what to wait for: a transaction for each message (`txSelect`, `txCommit`) or a confirm for each costs a round trip each time. Confirms in batches cost one for a hundred messages and are as safe, because a buyer is told only after the confirm.',
+    'When a process dies before it has read the confirm, it is unknown whether the messages are there. They are sent again, so some are there twice, and writing an order must be idempotent: a unique key drops the second one. On the other side the consumer acknowledges. If it does so before the work, its death loses what it had taken; if after the commit, the messages are delivered again, and the same key makes this harmless. A message that fails every time would come back forever. After some deliveries it goes to the dead letters, where a person looks at it.',
     'Our shop has no broker. Its journal is a stream in the same Redis, written by the same script that takes the units, one entry for a whole reserve call: there is no moment in which a unit is taken and no message is written. RocketMQ\'s transactional message closes the same gap with a half message, a stock log and a check-back; our result of each ticket, stored in the transaction that makes the order, is that log. The rest is as here: ack after the commit, take over from dead processes, dead letters after 64 owners.',
     'The run below has no broker either. It sends to a stream in Redis on this machine, and its transaction is `MULTI` and `EXEC`. So it shows who waits for what, and what is lost, but not what a broker costs: RabbitMQ\'s own manual calls transactions much slower than confirms, and here it is chance which of the two is faster.',
   ],
   'lesson.confirm.taught': ['transaction and confirm', 'transactional message', 'ack', 'dead letters', 'RabbitMQ, RocketMQ'],
-  'lesson.confirm.ask': 'The producer dies in the middle of 1,000 messages. Which way loses messages that were promised?',
+  'lesson.confirm.ask': 'The producer dies in the middle of 1,000 messages. Which strategy loses messages that were promised?',
   'lesson.confirm.choices': ['None: the queue keeps them all', 'Only the one that promises before the confirm', 'All but the transaction: a batch is lost as a whole'],
   'lesson.confirm.shown': ({ lost, of, each, eachWait, confirm, confirmWait, batch, batchWait, entry, entryWait, twice, ackLost, afterLost, again, dead }) =>
     `No confirm: ${n(lost)} of ${n(of)} lost after the promise, none otherwise. Messages per second and p99: ${n(each)} and ${n(eachWait)} ms with a transaction each, ${n(confirm)} and ${n(confirmWait)} ms with a confirm each, ${n(batch)} and ${n(batchWait)} ms in batches, ${n(entry)} and ${n(entryWait)} ms as one entry; a batch of ${n(twice)} was sent twice, without a second order. Consumer: ${n(ackLost)} lost with ack first; ${n(afterLost)} with ack after the commit, ${n(again)} delivered again, ${n(dead)} dead letter.`,

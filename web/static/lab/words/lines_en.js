@@ -7,10 +7,10 @@ export default {
     'Waits for the lock of this process. The second process has another lock, so one buyer of each process may be inside.',
   ],
   'strategy.for-update.lines': [
-    '`for update` locks the row (a pessimistic lock) until the transaction ends. All that follows, the price too, happens while the other buyers wait; so the write of an old number is safe.',
+    '`for update` locks the row (a pessimistic lock) until the transaction ends. Everything that follows, including the price lookup, happens while the other buyers wait; so writing back an old number is safe.',
   ],
   'strategy.optimistic.lines': [
-    'Writes only if the version is still the one that was read. If no row has changed, another buyer was faster, and this buyer is told no at once.',
+    'Writes only if the version is still the one that was read. If no row has changed, another buyer was faster, and this buyer is refused at once.',
   ],
   'strategy.optimistic-retry.lines': [
     'Reads, thinks and writes with the version again and again, until the write succeeds or the stock is zero.',
@@ -30,11 +30,11 @@ export default {
   ],
   'strategy.skip-locked.lines': [
     'Takes a unit that is neither sold nor locked by another transaction, and waits for none.',
-    'No free unit found: locked ones may come back, so it gives up only when none is left.',
+    'No free unit found: locked ones may become free again, so it gives up only when none is left.',
   ],
   'strategy.buckets.lines': [
     'The bucket depends on the buyer and the sale alone, so both clicks of a buyer, at any server, go to the same one.',
-    'The guard, on one bucket of sixteen. When it is empty the buyer is refused, whatever the other buckets have.',
+    'The conditional update, on one bucket of sixteen. When it is empty the buyer is refused, whatever the other buckets have.',
   ],
   'strategy.serializable.lines': [
     'Tries again as long as the database reports a conflict (SQLSTATE 40001).',
@@ -69,7 +69,7 @@ export default {
   ],
   'strategy.refill-incr.lines': [
     'Puts the unit of a failed order back with `INCR`. If the counter is at -50, it is at -49 now, and no buyer gets through.',
-    'Pre-decrements: each press takes the counter one down, a refused one too.',
+    'Pre-decrements: each click lowers the counter by one, even a refused one.',
   ],
   'strategy.refill-set-one.lines': [
     'Puts the unit back with `SET 1`, whatever the counter was: two failed orders become one unit, and a counter at 12 loses eleven.',
@@ -79,11 +79,11 @@ export default {
     'Reads the counter, asks Postgres for the true stock, and sets it; if the counter has changed meanwhile, from the beginning.',
   ],
   'strategy.lua.lines': [
-    'The script: has the buyer a unit already, is one left, remember the buyer, take the unit. Redis runs no other command in between.',
+    'The script: does the buyer already have a unit, is one left, remember the buyer, take the unit. Redis runs no other command in between.',
     'Runs the script. Only the reply 1 is a unit.',
   ],
   'strategy.lua-channel.lines': [
-    'Puts the order into a queue in memory and says yes. If the process dies now, the yes is recorded nowhere.',
+    'Puts the order into a queue in memory and promises the unit. If the process dies now, the promise is recorded nowhere.',
   ],
   'strategy.outbox.lines': [
     'The script of `lua`, and in the same step a message with the time at which the unit was taken.',

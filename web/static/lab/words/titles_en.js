@@ -25,7 +25,7 @@ export default {
   'lesson.batch-size.title': 'The size of a batch',
   'lesson.retries.title': 'Retry storms and goodput',
   'lesson.little.title': 'Little\'s law',
-  'lesson.fair.title': 'Fairness: first come, lot, bots',
+  'lesson.fair.title': 'Fairness: first come, random draw, bots',
   'lesson.hold.title': 'How long a connection is held',
   'lesson.failover.title': 'A failover that forgets',
   'lesson.backup.title': 'A backup while selling',

@@ -11,7 +11,7 @@ export default {
   'lesson.batch.title': '批量与热点行',
   'lesson.buckets.title': '分桶库存',
   'lesson.tokens.title': 'Redis 列表里的令牌',
-  'lesson.outbox.title': '库存流水与回查',
+  'lesson.outbox.title': '库存流水表与回查',
   'lesson.fencing.title': '带防护令牌的锁',
   'lesson.ledger.title': '只增不改的流水账',
   'lesson.address.title': '隐藏地址与验证码',

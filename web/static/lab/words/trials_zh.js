@@ -15,7 +15,7 @@ export default {
   'experiment.says.select, then update': '200 个订单陆续到期，钱也在这时到。付款和两个超时进程都先查询，停顿 5 毫秒，再更新。',
   'experiment.says.one conditional update': '同样的订单和付款，条件写在更新里。第二个来的一行也改不到。',
   'experiment.says.unknown ids, misses not remembered': '反复请求 100 个不存在的编号。没查到就什么也不缓存，每次都去查数据库。',
-  'experiment.says.unknown ids, misses remembered': '同样的请求，“没有这件商品”也缓存起来。',
+  'experiment.says.unknown ids, misses remembered': '同样的请求，“商品不存在”也缓存起来。',
   'experiment.says.hot id expires, everybody reads': '热点刚过期，500 个请求同时到，都去读同一行。',
   'experiment.says.hot id expires, single flight': '同样的请求，一个去读，其余的等它的结果。',
   'experiment.says.500 ids expire at once': '500 条缓存同一刻写入，也就同一刻过期。',
@@ -27,7 +27,7 @@ export default {
   'experiment.says.write, then delete': '先写库，再删缓存。有的读者读到旧价格之后停顿了一下。',
   'experiment.says.delete twice': '先删、再写，过 50 毫秒再删一次。有的读者停顿得更久。',
   'experiment.says.short life': '什么也不删，每条缓存只活 100 毫秒。',
-  'experiment.says.no confirm': '先告诉买家“抢到了”，消息还在内存里慢慢发。发到一半，进程死了。',
+  'experiment.says.no confirm': '先告诉买家“在队列里了”，消息还在内存里慢慢发。发到一半，进程死了。',
   'experiment.says.a transaction for each message': '每条消息一个事务，提交之后才告诉买家。',
   'experiment.says.a confirm for each message': '每条消息等一次确认，收到之后才告诉买家。',
   'experiment.says.confirms in batches': '每 100 条一起发，一起等确认。进程死在读到确认之前，这一批要重发。',
@@ -47,7 +47,7 @@ export default {
     '领地址时由大闸决定：有效地址已经到上限，买家就被告知稍等，或者已售罄。',
   ],
   'source.experiment_token_bucket.go.lines': [
-    '令牌来得太晚就立刻拒绝；否则等它。等待的请求一直占着连接和内存，`kept` 数的就是它们。',
+    '等不到令牌就立刻拒绝；等得到就等。等待的请求一直占着连接和内存，`kept` 数的就是它们。',
   ],
   'source.experiment_late_payment.go.lines': [
     '刚才查到的状态是 `pending`，停顿 5 毫秒后照样写，不管这期间订单有没有变。',
@@ -57,7 +57,7 @@ export default {
   'source.experiment_cache.go.lines': [
     '单飞：同一个编号同时只有一个请求去读，其余的等它的结果。读之前再看一次缓存，因为可能刚刚有人写好。',
     '有效期加随机数，一起写入的就不会一起过期。',
-    '库里没有这个编号：不记住，下次还来查；记住（-1），就由缓存回答。',
+    '数据库里找不到这个编号：不缓存，下次还来查；缓存（-1），就由缓存答复。',
   ],
   'source.experiment_cache_levels.go.lines': [
     '三级，由近到远：内存、Redis、Postgres。同一个价格，读同样多次。',

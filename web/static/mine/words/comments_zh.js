@@ -1,4 +1,4 @@
-// 店里程序的注释，译成中文：键是注释的第一行，值是整段注释。源码见 seckill/lab/programs 和 seckill/lab/exercises。
+// 实验室程序的注释，译成中文：键是注释的第一行，值是整段注释。源码见 seckill/lab/programs 和 seckill/lab/exercises。
 export default {
   'comment.for-update with a lock on a number instead of a row. The program decides what the number means.': `和悲观锁一样，只是锁的不是一行，而是一个数字。这个数字代表什么，由程序自己约定。
 
@@ -42,9 +42,9 @@ export default {
 
 正确，拿锁的人停顿得比锁的有效期还长也一样。只在写的时候比较是不够的：
 两个人可能都读到 20，然后先后写回 19。`,
-  'comment.lua without waiting for Postgres: the buyer is told yes at once, and the order is written later.': `和 Lua 脚本一样，但不等 Postgres：立刻对买家说“抢到了”，订单以后再写。
+  'comment.lua without waiting for Postgres: the buyer is promised a unit at once, and the order is written later.': `和 Lua 脚本一样，但不等 Postgres：立刻对买家说“抢到了”，订单以后再写。
 
-快，没有进程死掉时也准确。有进程死掉就错了：它的队列丢了，那些已经听到“抢到了”的买家的订单也丢了。
+快，没有进程死掉时也准确。有进程死掉就错了：它的队列丢了，那些买家已被告知抢到了，订单也丢了。
 拿走一件货的脚本必须同时记下欠谁一单，好让别的进程接着写。`,
   'comment.Redis checks and takes in one step: a script runs alone, from its first line to its last.': `Redis 一步完成检查和扣减：脚本从第一行到最后一行，中间不会插进别的命令。
 
@@ -61,12 +61,12 @@ export default {
   'comment.No lock: remember the version that was read, and write only if it is still the same.': `不加锁：记住读到的版本号，写的时候版本没变才写。
 
 不会超卖，但仍然是错的：会少卖。读到同一个版本的买家里只有一个买到，
-其余的都听到“没有了”，尽管还有货。`,
-  'comment.The script that takes a unit in Redis leaves a message there. The order and a line of the stock log': `在 Redis 里拿走一件货的脚本，同时在那里留下一条消息。订单和一行库存流水在同一个事务里写。
-一直留着的消息，来自一个慢的或已经死掉的进程：回查去流水里找，没有这一行就把货放回去，
+其余的都被告知没抢到，尽管还有货。`,
+  'comment.The script that takes a unit in Redis leaves a message there. The order and a line of the stock log': `在 Redis 里拿走一件货的脚本，同时在那里留下一条消息。订单和库存流水表里的一行在同一个事务里写。
+一直留着的消息，来自一个慢的或已经死掉的进程：回查去流水表里找，没有这一行就让货重新开售，
 并且自己写上一行，让迟到的那个写不成。
 
-正确，进程死了也一样：它的货 30 毫秒后重新开卖。这里由被拒绝的买家来做回查，
+正确，进程死了也一样：它的货 30 毫秒后重新开售。这里由被拒绝的买家来做回查，
 只要 Postgres 里还有货，他就再点一次。`,
   'comment.Read the number of units; if there is one, write back one less. Most people write this first.': `读出件数；有货就写回减一的数。大多数人的第一版就是这样写的。
 
@@ -104,12 +104,12 @@ export default {
   'comment.read-then-write in transactions that behave as if they ran one after the other. If no such order': `还是先读后写，但事务的效果等于一个接一个地执行。如果不存在这样的先后次序，
 数据库就用 SQLSTATE 40001 中止其中一个，让它重来。
 
-正确，而且不需要自己找出竞争在哪里。代价和“乐观锁加重试”相同，还要再多一点，
+正确，而且不需要自己找出竞态在哪里。代价和“乐观锁加重试”相同，还要再多一点，
 并且所有写这张表的程序都必须用这个隔离级别。`,
   'comment.One row for each unit, as a cinema has one for each seat. A buyer takes the first free row that no': `每件货一行，就像电影院每个座位一行。买家拿第一个没有被别的事务锁住的空行，谁也不等谁。
 
 陷阱：找不到行，不等于售罄。最后几行可能正被要回滚的事务锁着，比如第二次点击。
-所以说“没有了”之前，再问一次，这次不跳过。`,
+所以拒绝之前再问一次，这次不跳过。`,
   'comment.A pessimistic lock: a buyer who reads the row locks it, and all others wait in line.': `悲观锁：读这一行的买家把它锁住，其余的人排队等。
 正确，但是慢：别人在等，最前面的人正在查价格。`,
   'comment.The guard and a unique index in one transaction: a unit and its order, both or neither.': `带条件的更新加唯一索引，放在一个事务里：扣一件、下一单，要么都成，要么都不成。`,
@@ -134,7 +134,7 @@ export default {
   'comment.stands for a garbage collection; real ones are too rare to wait for': '代表一次垃圾回收；真的太少见，等不到',
   'comment.the first order of one buyer in three: a deadlock, a full disk, a time limit': '每三个买家里有一个，第一次下单失败：死锁、磁盘满、超时',
   'comment.the other click of a double click is at work': '重复点击的另一次正在处理',
-  'comment.the buyer presses again': '买家会再点一次',
+  'comment.the buyer clicks again': '买家会再点一次',
   'comment.the index refuses a second order': '唯一索引拒绝第二个订单',
   'comment.until the transactions that lock the last units have ended': '直到锁着最后几件货的事务结束',
   'comment.look up the price, the address, the coupons': '查价格、地址、优惠券',
@@ -145,14 +145,14 @@ export default {
   'comment.wait here, without a connection': '在这里等，不占连接',
   'comment.the buyer holds a ticket': '这个买家已经有排队号',
   'comment.no order: the unit goes back': '没有下单：这一件放回去',
-  'comment.Redis is away: sell without it': 'Redis 连不上：不靠它也要卖',
+  'comment.Redis is down: sell without it': 'Redis 连不上：不靠它也要卖',
   'comment.with Redis or without it, Postgres decides': '有没有 Redis，都由 Postgres 决定',
   'comment.also if the order was gone: an earlier try may have ended before this line': '订单已经没了也要做：上一次可能没走到这一行',
   'comment.the journal: this order is due': '流水：还欠这一单',
   'comment.only when the order is there': '订单写好了才删',
   'comment.what a dead process has left': '死掉的进程留下的',
   'comment.the journal has it': '流水里记下了',
-  'comment.one writer in each process': '每个进程一个写的人',
+  'comment.one writer in each process': '每个进程一个写入者',
   'comment.sold out: the goods leave the cache': '售罄：商品移出缓存',
   'comment.and the counter stays': '计数器留着',
   'comment.kept until the ack': '留到收到 ack 为止',
@@ -174,7 +174,7 @@ export default {
   'comment.COMMIT': '提交消息（COMMIT）',
   'comment.a unit may come back': '可能有库存退回来',
   'comment.the check-back has closed the line': '这一行已被回查关掉',
-  'comment.the writer looks once more': '正在写的那个会再看一遍',
+  'comment.the writer looks once more': '写入者会再看一遍',
   'comment.sell one unit to user: return true, or false when there is none': '卖给 user 一件：卖了返回 true，没有货返回 false',
   'comment.Is the sale open?': '秒杀在进行中吗？',
   'comment.The first request of a purchase asks for the address.': '一次购买的第一个请求：取地址。',
@@ -192,8 +192,8 @@ export default {
   'comment.no other click of any process is in the script': '哪个进程的点击都不会同时在脚本里',
   'comment.the buyer\'s own segment first, and then the others': '先看买家自己的那一段，再看别的段',
   'comment.The unit is taken at the order.': '下单时扣库存。',
-  'comment.The payment deadline has passed: the order is closed.': '付款时间到了：关闭订单。',
-  'comment.The payment deadline has passed: the order is closed, and its unit goes back.': '付款时间到了：关闭订单，那一件退回去。',
+  'comment.The payment deadline has passed: the order is closed.': '已过付款截止时间：关闭订单。',
+  'comment.The payment deadline has passed: the order is closed, and its unit goes back.': '已过付款截止时间：关闭订单，那一件退回去。',
   'comment.orders that wait for their payment': '等待付款的订单',
   'comment.The unit is taken at the payment, which comes after the answer.': '付款时扣库存，付款在答复之后。',
   'comment.The unit is taken at the order. The payment comes after the answer.': '下单时扣库存，付款在答复之后。',
