@@ -120,7 +120,7 @@ func (c Check) judge(r Result) CheckResult {
 	case c.SQLPerOrder > 0 && r.SQLPerOrder > c.SQLPerOrder:
 		one.Kind = TooManyStatements
 		one.Message = Text{
-			fmt.Sprintf("exact, but %.2f statements for an order; at most %g", r.SQLPerOrder, c.SQLPerOrder),
+			fmt.Sprintf("exact, but %.2f statements per order; at most %g", r.SQLPerOrder, c.SQLPerOrder),
 			fmt.Sprintf("结果正确，但每个订单用了 %.2f 条语句，最多 %g 条", r.SQLPerOrder, c.SQLPerOrder)}
 	case c.MostLate >= 0 && r.Late > c.MostLate:
 		one.Kind = Unfair
@@ -194,17 +194,17 @@ func wrongText(r Result) Text {
 	case r.Oversold > 0:
 		return Text{fmt.Sprintf("%d orders for %d units", r.Sold, r.Stock), fmt.Sprintf("%d 件商品有 %d 个订单", r.Stock, r.Sold)}
 	case r.Lost > 0:
-		return Text{fmt.Sprintf("%d buyers were told yes and have no order", r.Lost), fmt.Sprintf("%d 个买家听到“是”，却没有订单", r.Lost)}
+		return Text{fmt.Sprintf("%d buyers were promised a unit and have no order", r.Lost), fmt.Sprintf("%d 个买家被告知抢到了，却没有订单", r.Lost)}
 	case r.Duplicates > 0:
-		return Text{fmt.Sprintf("%d orders are the second of a buyer", r.Duplicates), fmt.Sprintf("%d 个订单是同一买家的第二个", r.Duplicates)}
+		return Text{fmt.Sprintf("%d orders are a second one by the same buyer", r.Duplicates), fmt.Sprintf("%d 个订单是同一买家的第二个", r.Duplicates)}
 	case r.AfterEnd > 0:
 		return Text{fmt.Sprintf("%d units were sold after the end of the sale", r.AfterEnd), fmt.Sprintf("秒杀结束之后还卖出了 %d 件", r.AfterEnd)}
 	case r.Denied > 0:
-		return Text{fmt.Sprintf("%d buyers have an order and were told no", r.Denied), fmt.Sprintf("%d 个买家有订单，却听到“否”", r.Denied)}
+		return Text{fmt.Sprintf("%d buyers have an order but were refused", r.Denied), fmt.Sprintf("%d 个买家有订单，却被告知没抢到", r.Denied)}
 	case r.Unsold > 0:
-		return Text{fmt.Sprintf("%d units are unsold although buyers were told no", r.Unsold), fmt.Sprintf("有买家被拒绝，却有 %d 件没有卖出", r.Unsold)}
+		return Text{fmt.Sprintf("%d units are unsold although buyers were refused", r.Unsold), fmt.Sprintf("有买家被拒绝，却有 %d 件没有卖出", r.Unsold)}
 	}
-	return Text{"the crowd was served, but the search found a schedule that fails", "人群中没有出错，但搜索找到了会失败的顺序"}
+	return Text{"the crowd was served, but the search found a schedule that fails", "这群买家没有出错，但搜索找到了会失败的顺序"}
 }
 
 // programOf returns the program of a strategy in Lua.

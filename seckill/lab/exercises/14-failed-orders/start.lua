@@ -10,5 +10,5 @@ function buy(user)
   if ok then return true end
   redis("INCR", key("stock")) -- no order: the unit goes back
   if tostring(err):find("SQLSTATE 23505") then return true end -- the buyer has an order
-  error(err, 0) -- the buyer presses again
+  error(err, 0) -- the buyer clicks again
 end

@@ -14,7 +14,7 @@ function buy(user)
   think()
   local ok, granted = pcall(eval, take, {key("stock"), key("buyers")}, {user})
   if ok and granted ~= 1 then return false end
-  -- Redis is away: sell without it
+  -- Redis is down: sell without it
   sql("insert into orders (user_id) values ($1) on conflict do nothing", user)
   return true
 end

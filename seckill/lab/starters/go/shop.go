@@ -35,7 +35,7 @@ var (
 func prepare(ctx context.Context) error { return nil }
 
 // buy handles one click: it returns true if the buyer gets a unit. Many goroutines and processes run it at once. After an
-// error the buyer gets no answer and presses again.
+// error the buyer gets no answer and clicks again.
 func buy(ctx context.Context, user int64) (bool, error) {
 	var stock int
 	if err := db.QueryRow(ctx, `select stock from item`).Scan(&stock); err != nil {
@@ -83,7 +83,7 @@ func main() {
 			return
 		}
 		switch yes, err := buy(r.Context(), user); {
-		case err != nil: // the buyer gets no answer and presses again
+		case err != nil: // the buyer gets no answer and clicks again
 			log.Print("user ", user, ": ", err)
 			w.WriteHeader(http.StatusInternalServerError)
 		case !yes:

@@ -85,7 +85,7 @@ public class Shop {
                 // A number: it may stand in the text of a statement.
                 long user = Long.parseLong(call.getRequestURI().getQuery().replaceFirst("^user=", ""));
                 reply(call, buy(user) ? 200 : 409);
-            } catch (Exception e) { // the buyer gets no answer and presses again
+            } catch (Exception e) { // the buyer gets no answer and clicks again
                 System.out.println(call.getRequestURI() + ": " + e);
                 reply(call, 500);
             }

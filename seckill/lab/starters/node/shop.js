@@ -44,7 +44,7 @@ const server = http.createServer(async (request, reply) => {
   if (!Number.isSafeInteger(user)) return end(400);
   try {
     end((await buy(user)) ? 200 : 409);
-  } catch (err) { // the buyer gets no answer and presses again
+  } catch (err) { // the buyer gets no answer and clicks again
     console.log('user', user, err.message);
     end(500);
   }

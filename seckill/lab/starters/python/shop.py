@@ -61,7 +61,7 @@ class Handler(BaseHTTPRequestHandler):
         user = int(parse_qs(url.query)["user"][0])  # a number: it may stand in the text of a statement
         try:
             self.reply(200 if buy(user) else 409)
-        except (PostgresError, OSError) as err:  # the buyer gets no answer and presses again
+        except (PostgresError, OSError) as err:  # the buyer gets no answer and clicks again
             print("user", user, err, flush=True)
             self.reply(500)
 
