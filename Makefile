@@ -140,7 +140,7 @@ timing: ## no test says how fast something happened, or listens on a fixed port
 columns: ## no line of Go is longer than 120 columns
 	@$(GO) run ./seckill/checks/columns
 
-words: ## comments and documents without the words that .ci/words and .ci/words.zh replace
+words: ## comments, documents and pages without the words that .ci/words, .ci/words.zh and .ci/words.pages replace
 	@.ci/replaced
 
 # Each test n times in all, a third of them with each GOMAXPROCS of procs; with whole=1 in n runs of all packages, as make test does.

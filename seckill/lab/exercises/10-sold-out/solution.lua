@@ -1,4 +1,4 @@
-local sold_out = false -- each process finds out by itself
+local sold_out = false -- each process finds out on its own
 
 function prepare()
   sql("create unique index one_order_per_user on orders (user_id)")

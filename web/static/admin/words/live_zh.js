@@ -13,7 +13,7 @@ export default {
   'live.is.bad_link': '链接无效或已过期',
   'live.is.not_logged_in': '请重新登录',
   'live.is.refused': '没有权限',
-  'live.untracked': '没有这场秒杀的实时数据。只保留最近开始的 32 场，直到结束后一小时。',
+  'live.untracked': '这场秒杀没有实时数据。只保留最近开始的 32 场，直到结束后一小时。',
   'live.redis-away': 'Redis 没有响应。速率只含当前进程，其他进程的情况未知。',
   'live.postgres-away': ({ s }) => `Postgres 没有响应。库存和订单是 ${s} 秒前的数据。`,
   'live.missing': ({ n }) => `有 ${n} 个进程失联。`,

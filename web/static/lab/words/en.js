@@ -312,7 +312,7 @@ export default {
   'race.see': 'See the race of two clicks',
   'race.times': ({ n }) => `, ${n} times`,
   'step.look up the price, the address, the coupons': 'look up the price, the address, the coupons',
-  'step.the page shows units: 'the page shows units: wait and click again',
+  'step.the page shows units: wait and press again': 'the page shows units: wait and click again',
   'step.the process stalls for longer than the lock lives': 'the process stalls for longer than the lock lives',
   'step.the process is killed': 'the process is killed',
   'step.yes': 'yes',

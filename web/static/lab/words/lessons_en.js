@@ -177,7 +177,7 @@ export default {
   'lesson.late-payment.ask': '200 orders time out at the moment when their money arrives. With "select, then update", how many units are paid for or on sale afterwards?',
   'lesson.late-payment.choices': ['200, as before', 'More than before', 'Fewer'],
   'lesson.late-payment.shown': ({ units: all, both, twice, of, guarded, guardedBoth, refunded }) =>
-    `Select, then update: ${n(of)} units became ${n(all)}. ${n(both)} were paid for and put back too, and ${n(twice)} were put back twice, once by each process. One conditional update: ${n(guarded)} units, ${n(guardedBoth)} of them paid for and put back; the money of ${n(refunded)} orders came too late and is refunded.`,
+    `Select, then update: ${n(of)} units became ${n(all)}. ${n(both)} were paid for and put back too, and ${n(twice)} were put back twice, once by each process. One conditional update: ${n(guarded)} units, ${n(guardedBoth)} of them paid for and put back; the payments of ${n(refunded)} orders arrived too late and are refunded.`,
 
   'lesson.cache.text': [
     'The page of a sale is read a thousand times for each purchase, so it comes from memory. Three things can go wrong. Penetration: requests ask for ids that do not exist; nothing is cached, so each request reaches the database. Cache the miss too, and refuse ids above the newest one. Breakdown: the entry that all requests read expires, and a thousand requests read the row at once. Let one request read, and let the others wait for its result.',

@@ -141,7 +141,7 @@ export default {
   'comment.a free seat is locked: wait for what becomes of it': '有空座位被锁着：等它的结果',
   'comment.the buyer has an order; the unit was not taken': '这个买家已经有订单了；这一件没有被拿走',
   'comment.so that a second try finds the first': '让重试能发现第一次已经成了',
-  'comment.each process finds out by itself': '每个进程自己发现',
+  'comment.each process finds out on its own': '每个进程自己发现',
   'comment.wait here, without a connection': '在这里等，不占连接',
   'comment.the buyer holds a ticket': '这个买家已经有排队号',
   'comment.no order: the unit goes back': '没有下单：这一件放回去',
