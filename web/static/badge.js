@@ -52,7 +52,7 @@ function watchPlace(turn, onAhead) {
   }).stop;
 }
 
-// watchOrder reads an order once, now and then, and after its time to pay.
+// watchOrder reads an order once, now and then, and after its payment deadline.
 function watchOrder({ user, sale, order }) {
   return poll('/api/orders/' + encodeURIComponent(order), {
     onData: (data) => keepOrder(user, data),

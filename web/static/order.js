@@ -58,7 +58,7 @@ const openedAt = performance.now();
 const confirming = (order) => paid === 'yes' && order.status === 'pending';
 
 // interval returns the ms until the next read: short right after the payment, whose result takes
-// seconds; otherwise until the time to pay is over.
+// seconds; otherwise until the payment deadline.
 function interval(order) {
   if (order.status !== 'pending') return jitter(backOf(order) === 'refund_due' ? 2000 : 60_000);
   if (confirming(order)) return jitter(performance.now() - openedAt < 15_000 ? 700 : 4000);

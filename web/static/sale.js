@@ -95,7 +95,7 @@ function Panel({ s, purchase }) {
     </section>`;
 }
 
-// useOrderExpiry reads the order again when its time to pay is over.
+// useOrderExpiry reads the order again after its payment deadline.
 function useOrderExpiry(s, purchase) {
   const { order } = s;
   useEffect(() => {

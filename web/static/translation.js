@@ -3,7 +3,7 @@
 // before one of them is put nowhere, which throws. So before a component renders its nodes come back to their places, and after it each
 // <font> comes back to where nothing has changed; what has changed is new to the translator. The rest of the page stays, with its selection.
 //
-// Figures, prices, times and code are not translated at all: an element that has them alone says so by itself, names and numbers with
+// Figures, prices, times and code are not translated at all: an element that has only them says so itself, names and numbers with
 // letters by translate="no" where they are written.
 import { options } from './lib/preact.js';
 

@@ -5,7 +5,7 @@ import { t } from './i18n.js';
 
 const CAUSES = { offline: 'offline', internal: 'broken', too_many: 'wait' };
 
-// causeOf returns the cause of a failed request: offline, broken, wait or busy. A shop whose stores are away says "busy" too, so
+// causeOf returns the cause of a failed request: offline, broken, wait or busy. A shop whose stores are down says "busy" too, so
 // that text must be true of both.
 export const causeOf = (reply) => CAUSES[reply.code] || 'busy';
 

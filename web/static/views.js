@@ -45,7 +45,7 @@ const Queue = ({ s: { place } }) => html`
   ${place?.ahead > 0 ? html`<span class="bar" aria-hidden="true"><i style=${{ width: place.ahead / place.first * 100 + '%' }}></i></span>` : html`<span class="running" aria-hidden="true"></span>`}
   <${More} text="queue.more" />`;
 
-// Ordered has no button once the time to pay is over, also before the shop has said so.
+// Ordered has no button after the payment deadline, even before the shop has said so.
 function Ordered({ s }) {
   const over = Date.parse(s.order.expires_at) <= useSecond();
   return html`

@@ -1,4 +1,4 @@
-// The payments that are stuck: refunds that are due, and payments that are still open long after their order's time to pay. A
+// The payments that are stuck: refunds that are due, and payments that are still open long after their order's payment deadline. A
 // refund that the provider refuses waits for the staff, who have it asked for again, or return the money by hand.
 import { html, useEffect, useState } from '../lib/preact.js';
 import { now } from '../clock.js';

@@ -15,7 +15,7 @@ const EVERY = 1000; // ms between two looks at the class
 
 export function Board({ code }) {
   const [board, setBoard] = useState(null);
-  const [failed, setFailed] = useState(null); // the class does not exist, or it is not this visitor's to see
+  const [failed, setFailed] = useState(null); // the class does not exist, or is not this visitor's to see
   const [trouble, setTrouble] = useState(null);
   const [part, setPart] = useState('wall');
   const [refused, setRefused] = useNote();

@@ -67,7 +67,7 @@ export function Picture({ result }) {
   </figure>`;
 }
 
-// Timeline has a line for each of the first buyers who were told yes: waiting, then holding a unit. A second yes to one buyer is a second
+// Timeline has a line for each of the first buyers who were promised a unit: waiting, then holding it. A second promise to one buyer is a second
 // unit only if the run has counted duplicates; otherwise it repeats the first answer.
 function Timeline({ holds, kept, stock, duplicates, end, now }) {
   const seen = new Set();

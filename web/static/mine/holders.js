@@ -3,7 +3,7 @@ import { html } from '../lib/preact.js';
 import { t } from '../i18n.js';
 
 // spansOf returns for each click [{kind, from, to}] in steps: 'asks' from its first step to its last answer, since a buyer who was
-// refused may press again; 'holds' from its order on. An order is of the click whose step has made it.
+// refused may click again; 'holds' from its order on. An order is of the click whose step has made it.
 export function spansOf(steps, users) {
   const lists = steps.map((step) => (step.state?.orders === '?' ? null : String(step.state?.orders ?? '').split(' ')));
   lists.forEach((list, at) => { lists[at] = list ?? lists[at - 1] ?? []; }); // while the table is locked, what was read last

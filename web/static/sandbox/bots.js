@@ -1,4 +1,4 @@
-// Bots beside a sale: one press sends a crowd to it, so that one person sees a rush. The numbers are those of the last crowd.
+// Bots beside a sale: one click sends a crowd to it, so that one person sees a rush. The numbers are those of the last crowd.
 import { html, useEffect, useRef, useState } from '../lib/preact.js';
 import { get, post } from '../api.js';
 import { errorText, t } from '../i18n.js';

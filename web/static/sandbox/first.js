@@ -1,4 +1,4 @@
-// What a sandbox has beside the shop, for a person who is alone with it: log-ins with one press, bots, and a tour. The frame of
+// What a sandbox has beside the shop, for a person who is alone with it: log-ins with one click, bots, and a tour. The frame of
 // the pages (shell.js) loads it; no other shop does.
 import { loadTexts } from '../i18n.js';
 

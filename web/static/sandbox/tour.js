@@ -21,7 +21,7 @@ const PAGES = {
 };
 const WHOLE = ['/sale.html', '/lab.html', '/admin.html', '/class.html']; // pages that need the whole width of most windows
 const NONE = ['/teach.html', '/live.html', '/courses.html', '/mine.html']; // pages of a teacher, and one that needs its whole window
-// A page that belongs to a later step leads there by itself: who looks at a sale has chosen one.
+// A page that belongs to a later step leads there automatically: a visitor who looks at a sale has chosen one.
 const LEADS_TO = { '/sale.html': 2, '/order.html': 4, '/pay.html': 4 };
 
 if (step !== CLOSED && LEADS_TO[location.pathname] > step) goTo(LEADS_TO[location.pathname]);
