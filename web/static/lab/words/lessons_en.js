@@ -138,7 +138,7 @@ export default {
   'lesson.ledger.text': [
     'Bookkeepers do not overwrite a number. Each sale is a new row with the number of its unit, and what is left is the stock minus the highest number. There is no stock to lock and no row to wait for; a unique index on the number refuses what is taken, and one on the buyer refuses a second order.',
     'The rest is one statement: read the highest number, compare it with the stock, insert the next one. It is right without a transaction around it, and nothing is lost when a process dies. But all buyers read the same highest number and want the same next one. One gets it. The others wait for its commit, insert nothing, and try again: the crowd has moved from a hot row to a hot number.',
-    'A sequence would give out numbers without waiting. But the number of an order that is rolled back never comes again, and its unit stays unsold. Our shop keeps one number with a guard for the decision, and a history that only grows for the proof.',
+    'A sequence would give out numbers without waiting. But the number of an order that is rolled back never comes again, and its unit stays unsold. Our shop keeps one number with a conditional update for the decision, and a history that only grows for the proof.',
   ],
   'lesson.ledger.taught': ['insert-only', 'ledger', 'stock flow', 'unique index'],
   'lesson.ledger.ask': '200 buyers and 200 units. How many SQL statements per order does the ledger need, compared with the conditional update in its transaction?',
