@@ -73,7 +73,7 @@ func archivedLine(until *time.Time) []any {
 		return nil
 	}
 	return []any{"", value(until.Format(time.RFC3339Nano)), "", "", "", "", "shop.archive",
-		"这一刻及更早的记录已归档，在 miaosha archive 的文件里 / Lines up to this time are in the files of miaosha archive", "", ""}
+		"这一刻及更早的记录已归档，在 miaosha archive 的文件里 / Entries up to this time are in the files of miaosha archive", "", ""}
 }
 
 func logFilter(r *http.Request) (admin.LogFilter, error) {

@@ -232,8 +232,8 @@ func TestEveryWrongFieldIsMarked(t *testing.T) {
 	}
 	for language, want := range map[string]struct{ rule, register, login string }{
 		"en-GB": {"8 to 72 characters of any kind.",
-			"A phone number has 11 digits and begins with 13 to 19|The code must be 6 digits|A password has 8 to 72 characters|This looks like a name of the staff; choose another one",
-			"This is required|This is required"},
+			"A phone number must have 11 digits and begin with 13 to 19|The code must be 6 digits|A password must have 8 to 72 characters|This looks like a staff name; choose another one",
+			"Required|Required"},
 		"zh-CN": {"8 到 72 个字符，汉字、字母、数字和符号都可以。",
 			"请填写 11 位手机号，以 13 至 19 开头|验证码是 6 位数字|密码需要 8 到 72 个字符|这个昵称像员工的名称，请换一个",
 			"这一项必须填写|这一项必须填写"},

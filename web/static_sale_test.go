@@ -270,7 +270,7 @@ func TestUnpaidOrderExpiresOnThePage(t *testing.T) {
 		t.Errorf("money that was returned by hand: %s", r.Raw)
 	}
 
-	second.becomes("the notification", `JSON.stringify(window.notified)`, `["Back on sale: T A unit is back, first come, first served."]`)
+	second.becomes("the notification", `JSON.stringify(window.notified)`, `["Back on sale: T A unit is available: first come, first served."]`)
 	second.until("the title of the hidden page says so", `document.title.startsWith('Back on sale · ')`)
 	second.hides(false)
 	second.sees(view("open"))
