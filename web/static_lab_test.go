@@ -121,8 +121,8 @@ func isStopped(t *testing.T, root context.Context, s sandboxShop) {
 	v.until("the shop does it", `fetch('/api/lab/run').then((r) => r.json()).then(({ data }) => data.yours === true && data.state === 'running')`)
 	v.clicks("stop")
 	v.sees(test("run") + `[data-state="failed"] ` + test("run-note"))
-	if note := v.reads(test("run-note")); note != "Stopped" {
-		t.Errorf("a stopped run shows %q, want %q", note, "Stopped")
+	if note := v.reads(test("run-note")); note != "The run was stopped" {
+		t.Errorf("a stopped run shows %q, want %q", note, "The run was stopped")
 	}
 	v.sees(test("bench-run") + `:not([disabled])`)
 	v.hasNoErrors()
@@ -184,7 +184,7 @@ func playsARace(t *testing.T, root context.Context, s sandboxShop) {
 	lively.sees(test("race-end") + `[data-right="no"]`)
 	// Without the element it went wrong with the first seed: on a busy machine a lock may expire without a stall.
 	tries := lively.evaluates(`document.querySelector('[data-test="race-tries"]')?.innerText ?? ''`)
-	if tries != "" && !regexp.MustCompile(`^Tried \d+ seeds, from 66 on; seed \d+ is the first with which it goes wrong\.$`).MatchString(tries) {
+	if tries != "" && !regexp.MustCompile(`^Tried \d+ seeds from 66 on; seed \d+ is the first that went wrong\.$`).MatchString(tries) {
 		t.Errorf("the seeds of a race: %q", tries)
 	}
 	lively.hasNoErrors()
@@ -319,7 +319,7 @@ func callsWrongOnlyWhatIs(t *testing.T, root context.Context, s sandboxShop) {
 			verdictOf({ error: 'no reply', slow: true, busy: true }), verdictOf({ error: 'no reply', slow: true }),
 		].map(String).join('; ');
 	})()`, "null; 2; busy; null; null; 2; null; busy; busy; 1; but; no; but; busy; no; "+
-		"not finished: the machine was too busy. Run it again.; exact, but slow, not finished: no reply")
+		"not finished: the machine was too busy. Run it again.; exact, but too slow to finish: no reply")
 	v.hasNoErrors()
 }
 

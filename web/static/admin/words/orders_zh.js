@@ -1,7 +1,7 @@
 export default {
   'admin.orders': '订单',
   'orders.q': '查找',
-  'orders.qHint': '手机号、订单号、排队号、支付流水号',
+  'orders.qHint': '手机、订单、排队号、流水号',
   'orders.sale': '秒杀编号',
   'orders.status': '状态',
   'orders.any': '全部',
