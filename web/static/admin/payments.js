@@ -14,7 +14,7 @@ export function Payments({ arg, may }) {
   const params = new URLSearchParams(arg);
   const list = useList('/api/admin/payments', 'payments', params);
   return html`
-    <p class="tip">${t('payments.rule')}</p>
+    <ul class="tip">${t('payments.rules').map((rule) => html`<li>${rule}</li>`)}</ul>
     <${Filters} section="payments" params=${params}>
       <label>${t('payments.status')}<select name="status"><option value="">${t('list.all')}</option>${STATUSES.map((s) => html`
         <option value=${s} selected=${s === params.get('status')}>${t('payment.' + s)}</option>`)}</select></label>

@@ -1,6 +1,11 @@
 export default {
   'admin.payments': 'Payments',
-  'payments.rule': 'Refunds due, and payments still open ten minutes after their deadline, counted from when they were opened. The shop keeps checking with the provider, and closes a payment that is still unpaid there a day later; you can have it checked again from its order page. If the provider refuses a refund, the shop stops retrying: fix the cause (such as an empty balance) and ask again, or refund by hand. Confirm here before you send any money, so that it is sent only once.',
+  'payments.rules': [
+    'This page lists refunds due, and payments still open ten minutes after their deadline, counted from when they were opened.',
+    'The shop keeps checking with the provider, and closes a payment that is still unpaid there a day later. You can have it checked again from its order page.',
+    'If the provider refuses a refund, the shop stops retrying: fix the cause (such as an empty balance) and ask again, or refund by hand.',
+    'To refund by hand, confirm here before you send any money, so that it is sent only once.',
+  ],
   'payments.refused': 'refused by the provider',
   'payments.status': 'Status',
   'payments.none': 'No payments need attention.',
