@@ -39,7 +39,7 @@ func TestLiveViewShowsARush(t *testing.T) {
 	v.shows("live-sold", "30")
 	v.until("the totals are those of the rush", `(() => {
 		const text = (name) => document.querySelector('[data-test="live-' + name + '"]').parentNode.innerText;
-		return text('tickets').includes('30 in all') && text('orders').includes('30 in all') && text('sold').includes('30 not paid yet');
+		return text('tickets').includes('30 in total') && text('orders').includes('30 in total') && text('sold').includes('30 not paid yet');
 	})()`)
 	if list := sandboxtest.MustCommand(t, s.env, "sale", "list", "--json"); !regexp.MustCompile(`"id": ` + sale + `,[^}]*"left": 0,\s*"pending": 30,`).MatchString(list) {
 		t.Errorf("in Postgres there is %s", list)
