@@ -10,6 +10,20 @@ import (
 	"miaosha/user"
 )
 
+func (s *Server) accountRows() []row {
+	return []row{
+		route(get, "/api/account/sessions", users, first(own, reads, ownNetwork), answerLimit, s.listSessions),
+		route(post, "/api/account/sessions/{session}/end", users, first(own, pays, ownNetwork), answerLimit, s.endSession),
+		route(post, "/api/account/nickname", users, first(own, pays, ownNetwork), answerLimit, s.setNickname),
+		route(post, "/api/account/phone", users,
+			late("the first if there is a sum; the others after the session and the form, those of the address and the shop are of register; a solved sum goes ahead of the shop's",
+				loginSums, passwords, passwordHour, tries, triesNetwork, wrongOfAll), answerLimit, s.changePhone),
+		route(get, "/api/account/address", users, first(own, reads, ownNetwork), answerLimit, s.showAddress),
+		route(post, "/api/account/address", users, first(own, pays, ownNetwork), answerLimit, s.setAddress),
+		route(post, "/api/account/address/erase", users, first(own, pays, ownNetwork), answerLimit, s.eraseAddress),
+	}
+}
+
 // sessionJSON is a session in the list of its user.
 type sessionJSON struct {
 	ID      string `json:"id"`

@@ -12,6 +12,17 @@ import (
 	"miaosha/seckill/typed"
 )
 
+func (s *Server) staffGoodsRows() []row {
+	keyed := s.keyedAdmins()
+	return []row{
+		route(get, "/api/admin/goods", theStaff, first(staff), answerLimit, s.adminGoods),
+		route(post, "/api/admin/goods", keyed, first(staff), answerLimit, s.addItem),
+		route(get, "/api/admin/goods/{id}", theStaff, first(staff), answerLimit, s.adminItem),
+		route(post, "/api/admin/goods/{id}", keyed, first(staff), answerLimit, s.editItem),
+		route(post, "/api/admin/pictures", admins, first(uploads).then("one picture is decoded at a time"), ownTime, s.addPicture),
+	}
+}
+
 // staffItem is an entry of the catalogue as the staff's pages show it.
 type staffItem struct {
 	admin.Item

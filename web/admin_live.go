@@ -20,6 +20,16 @@ const (
 	linkHeader   = "X-Live-Link"
 )
 
+func (s *Server) liveRows() []row {
+	link := audience[openHandler]{"a link", everyone.door} // or anyone, if the live view is public
+	const makesRoom = ", where the largest network makes room"
+	return []row{
+		route(get, "/api/admin/live", theStaff, first(staff).then("at most 5 open streams of a user and 10,000 of a process"+makesRoom), ownTime, s.adminLive),
+		route(post, "/api/admin/live/link", s.keyedAdmins(), first(staff), answerLimit, s.shareLive),
+		route(get, "/api/live", link, ahead(ownNetwork).then("at most 500 open streams of a process"+makesRoom), ownTime, s.guestLive),
+	}
+}
+
 // adminLive is the live view for the staff. The stream ends with the session.
 func (s *Server) adminLive(w http.ResponseWriter, r *http.Request, by admin.By) error {
 	sale, err := liveSale(r)
@@ -45,9 +55,6 @@ func (s *Server) adminLive(w http.ResponseWriter, r *http.Request, by admin.By) 
 // The link comes in a header. An EventSource could send it in the URL only, which proxies write into their logs; so the page reads
 // the stream with fetch. In the page's own address it is behind the #, which no browser sends.
 func (s *Server) guestLive(w http.ResponseWriter, r *http.Request) error {
-	if err := s.allow(s.limitsOf("GET /api/live"), r, 0); err != nil {
-		return err
-	}
 	sale, err := liveSale(r)
 	if err != nil {
 		return err

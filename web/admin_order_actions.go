@@ -14,16 +14,20 @@ import (
 	"miaosha/seckill/typed"
 )
 
-// adminOrderRoutes lists the routes of the staff for orders. The file of orders is a download: see routes.
-func (s *Server) adminOrderRoutes(read, change func(string, adminHandler)) {
-	read("/orders", s.adminOrders)
-	read("/orders/{id}", s.adminOrder)
-	change("/orders/{id}/refund", s.changeOrder((*admin.Store).Refund))
-	change("/orders/{id}/confirm", s.confirmOrder)
-	change("/orders/{id}/cancel", s.changeOrder((*admin.Store).Cancel))
-	change("/orders/{id}/extend", s.extendOrder)
-	change("/orders/{id}/ship", s.shipOrder)
-	change("/refunds", s.refundOrders)
+func (s *Server) staffOrderRows() []row {
+	keyed := s.keyedAdmins()
+	return []row{
+		route(get, "/api/admin/orders", theStaff, first(searches), answerLimit, s.adminOrders),
+		route(get, "/api/admin/orders.csv", theStaff, first(downloads), downloadLimit, s.adminOrdersCSV),
+		route(get, "/api/admin/orders/{id}", theStaff, first(staff), answerLimit, s.adminOrder),
+		route(get, "/api/admin/tickets/{ticket}", theStaff, first(staff), answerLimit, s.adminTicket),
+		route(post, "/api/admin/orders/{id}/refund", keyed, first(staff), answerLimit, s.changeOrder((*admin.Store).Refund)),
+		route(post, "/api/admin/orders/{id}/confirm", keyed, first(staff), answerLimit, s.confirmOrder),
+		route(post, "/api/admin/orders/{id}/cancel", keyed, first(staff), answerLimit, s.changeOrder((*admin.Store).Cancel)),
+		route(post, "/api/admin/orders/{id}/extend", keyed, first(staff), answerLimit, s.extendOrder),
+		route(post, "/api/admin/orders/{id}/ship", keyed, first(staff), answerLimit, s.shipOrder),
+		route(post, "/api/admin/refunds", keyed, first(searches), answerLimit, s.refundOrders),
+	}
 }
 
 // changeOrder makes a handler of a change that needs nothing but the order.

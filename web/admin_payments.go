@@ -10,6 +10,15 @@ import (
 	"miaosha/seckill/typed"
 )
 
+func (s *Server) staffPaymentRows() []row {
+	keyed := s.keyedAdmins()
+	return []row{
+		route(get, "/api/admin/payments", theStaff, first(searches), answerLimit, s.adminPayments),
+		route(post, "/api/admin/payments/{id}/retry", keyed, first(staff), answerLimit, s.retryPayment),
+		route(post, "/api/admin/payments/{id}/returned", keyed, first(staff), answerLimit, s.returnPayment),
+	}
+}
+
 // adminPayments answers with a page of the payments that are stuck.
 func (s *Server) adminPayments(w http.ResponseWriter, r *http.Request, by admin.By) error {
 	q := query{values: r.URL.Query()}

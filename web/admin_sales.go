@@ -10,6 +10,25 @@ import (
 	"miaosha/seckill/admin"
 )
 
+func (s *Server) staffSaleRows() []row {
+	keyed := s.keyedAdmins()
+	return []row{
+		route(get, "/api/admin/sales", theStaff, first(searches), answerLimit, s.adminSales),
+		route(post, "/api/admin/sales", keyed, first(staff), answerLimit, s.addSale),
+		route(get, "/api/admin/sales/{id}", theStaff, first(searches), answerLimit, s.adminSale),
+		route(post, "/api/admin/sales/{id}", keyed, first(staff), answerLimit, s.editDraft),
+		route(post, "/api/admin/sales/{id}/publish", keyed, first(staff), answerLimit, s.changeSale((*admin.Store).PublishDraft)),
+		route(post, "/api/admin/sales/{id}/pause", keyed, first(staff), answerLimit, s.changeSale((*admin.Store).Pause)),
+		route(post, "/api/admin/sales/{id}/resume", keyed, first(staff), answerLimit, s.changeSale((*admin.Store).Resume)),
+		route(post, "/api/admin/sales/{id}/close", keyed, first(staff), answerLimit, s.changeSale((*admin.Store).Close)),
+		route(post, "/api/admin/sales/{id}/units", keyed, first(searches), answerLimit, s.addUnits),
+		route(post, "/api/admin/sales/{id}/window", keyed, first(staff), answerLimit, s.moveSale),
+		route(post, "/api/admin/sales/{id}/price", keyed, first(staff), answerLimit, s.setPrice),
+		route(post, "/api/admin/sales/{id}/plans", keyed, first(searches), answerLimit, s.addPlan),
+		route(post, "/api/admin/plans/{id}/cancel", keyed, first(staff), answerLimit, s.cancelPlan),
+	}
+}
+
 // staffSale is a sale as the staff's pages show it.
 type staffSale struct {
 	admin.Sale

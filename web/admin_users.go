@@ -10,6 +10,19 @@ import (
 	"miaosha/user"
 )
 
+func (s *Server) staffUserRows() []row {
+	keyed := s.keyedAdmins()
+	return []row{
+		route(get, "/api/admin/users", theStaff, first(searches), answerLimit, s.adminUsers),
+		route(get, "/api/admin/users/{id}", theStaff, first(staff), answerLimit, s.adminUser),
+		route(post, "/api/admin/users/{id}/role", keyed, first(staff), answerLimit, s.setRole),
+		route(post, "/api/admin/users/{id}/disable", keyed, first(staff), answerLimit, s.changeUser((*admin.Store).Disable)),
+		route(post, "/api/admin/users/{id}/enable", keyed, first(staff), answerLimit, s.changeUser((*admin.Store).Enable)),
+		route(get, "/api/admin/log", theStaff, first(searches), answerLimit, s.adminLog),
+		route(get, "/api/admin/log.csv", theStaff, first(downloads), ownTime, s.downloadLog),
+	}
+}
+
 // adminUsers answers with a page of accounts, newest first.
 func (s *Server) adminUsers(w http.ResponseWriter, r *http.Request, by admin.By) error {
 	q := query{values: r.URL.Query()}

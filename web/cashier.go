@@ -34,7 +34,7 @@ func newCashier(self string, key []byte, now func() time.Time, log *slog.Logger)
 	// The shop is on this machine, and its certificate is for another name. The notice's signature
 	// protects it.
 	t := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, MaxIdleConnsPerHost: 32, IdleConnTimeout: 5 * time.Second}
-	return &cashier{url: self + "/api/payments/notify", key: key, now: now, log: log, client: http.Client{Transport: t, Timeout: 10 * time.Second}}
+	return &cashier{url: self + noticePath, key: key, now: now, log: log, client: http.Client{Transport: t, Timeout: 10 * time.Second}}
 }
 
 func (c *cashier) Name() string { return order.Cashier }

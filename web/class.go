@@ -17,32 +17,23 @@ import (
 	"miaosha/user"
 )
 
-// classRoutes lists the routes of the class board, below /api. Only a sandbox has them.
-func (s *Server) classRoutes(r chi.Router) {
-	teach := func(method, path string, h adminHandler) {
-		route := method + " /api" + path
-		r.Method(method, path, s.inSandbox(s.Sandbox, s.staff(route, h, user.RoleAdmin)))
+// classRows lists the routes of the class board. Only a sandbox has them.
+func (s *Server) classRows() []row {
+	teachers, students := onlyIf(s.Sandbox, admins), onlyIf(s.Sandbox, everyone)
+	return []row{
+		route(get, "/api/sandbox/classes", teachers, first(staff), answerLimit, s.listClasses),
+		route(post, "/api/sandbox/classes", onlyIf(s.Sandbox, s.keyedAdmins()), first(staff).then("at most 8 classes are open"), answerLimit, s.openClass),
+		route(get, "/api/sandbox/classes/{code}", teachers, first(staff), answerLimit, s.showClass),
+		route(post, "/api/sandbox/classes/{code}/run", teachers, first(staff).then("the lab does one job at a time"), answerLimit, s.runInClass),
+		route(post, "/api/sandbox/classes/{code}/remove", teachers, first(staff), answerLimit, s.removeStudent),
+		route(post, "/api/sandbox/classes/{code}/lock", teachers, first(staff), answerLimit, s.lockClass),
+		route(post, "/api/sandbox/classes/{code}/close", teachers, first(staff), answerLimit, s.closeClass),
+		route(get, "/api/sandbox/classes/{code}/results.csv", teachers, first(staff), answerLimit, s.classCSV),
+		route(get, "/api/sandbox/classes/{code}/results.json", teachers, first(staff), answerLimit, s.classJSON),
+		route(get, "/api/sandbox/class", students, ahead(ownNetwork), answerLimit, s.showSeat),
+		route(post, "/api/sandbox/class", students,
+			ahead(classJoins).then("at most 100 students of a class, of which a seat without work may make room"), answerLimit, s.joinClass),
 	}
-	attend := func(method, path string, h func(http.ResponseWriter, *http.Request) error) {
-		l := s.limitsOf(method + " /api" + path)
-		r.Method(method, path, s.inSandbox(s.Sandbox, s.handle(func(w http.ResponseWriter, r *http.Request) error {
-			if err := s.allow(l, r, 0); err != nil {
-				return err
-			}
-			return h(w, r)
-		})))
-	}
-	teach("GET", "/sandbox/classes", s.listClasses)
-	teach("POST", "/sandbox/classes", s.keyed(s.openClass))
-	teach("GET", "/sandbox/classes/{code}", s.showClass)
-	teach("POST", "/sandbox/classes/{code}/run", s.runInClass)
-	teach("POST", "/sandbox/classes/{code}/remove", s.removeStudent)
-	teach("POST", "/sandbox/classes/{code}/lock", s.lockClass)
-	teach("POST", "/sandbox/classes/{code}/close", s.closeClass)
-	teach("GET", "/sandbox/classes/{code}/results.csv", s.classCSV)
-	teach("GET", "/sandbox/classes/{code}/results.json", s.classJSON)
-	attend("GET", "/sandbox/class", s.showSeat)
-	attend("POST", "/sandbox/class", s.joinClass)
 }
 
 // classToken returns the token of the browser's seat in a class, "" for none.

@@ -30,7 +30,7 @@ import (
 
 // cost is a route with the worst that is known to be sent to it.
 type cost struct {
-	route string // of limitTable
+	route string // of limitRows
 	who   who
 	what  string // what is bad about the input
 	path  string // "" for that of the route; {sale}, {order}, {payment}, {user}, {class}, {file} and {n}, a number that is new each time, are filled in
@@ -81,7 +81,7 @@ const (
 	plan   = `{"strategies":["guard","mutex"],"buyers":5,"stock":5,"double_clicks":0,"seed":1,"seconds":1,"faults":[]}`
 )
 
-// costs has each row of limitTable once. Each request is also sent with each of the hostile headers and queries below, and each body
+// costs has each row of limitRows once. Each request is also sent with each of the hostile headers and queries below, and each body
 // of JSON in each of the hostile forms.
 var costs = []cost{
 	{"GET /api/sales/{id}/captcha", aBuyer, "a picture is drawn", "", "", aSum},
@@ -325,10 +325,8 @@ func openCostShop(t *testing.T, w *world, n int) *costShop {
 			c.file = path
 		}
 	}
-	for _, l := range c.server.limits {
-		for _, b := range l.buckets {
-			b.most = user.Limit{}
-		}
+	for _, b := range c.server.limits.made {
+		b.most = user.Limit{}
 	}
 	for _, w := range c.workers {
 		c.buyers = append(c.buyers, w.buyers[:4]...) // who have an order each
@@ -508,7 +506,7 @@ func rateOf(route string) float64 {
 		route = "POST /api/login" // a session ends once
 	}
 	least := perSecond(cfg.requests())
-	for _, row := range limitTable {
+	for _, row := range limitRows() {
 		for _, l := range row.limits {
 			if row.route == route && !slices.Contains([]string{perPhone, perDevice, perShop}, l.per) { // who attacks has many phones
 				least = min(least, perSecond(cfg.of(l)))
@@ -537,13 +535,13 @@ func TestTheWorkOfEveryRouteIsBounded(t *testing.T) {
 			t.Errorf("%s: %+v, %.3g times a second, is beyond %+v", row.route, row.most, times, most)
 		}
 	}
-	for _, row := range limitTable {
+	for _, row := range limitRows() {
 		if n := len(slices.DeleteFunc(slices.Clone(listed), func(route string) bool { return route != row.route })); n != 1 {
 			t.Errorf("%s has %d rows in the table of costs", row.route, n)
 		}
 	}
-	if len(listed) != len(limitTable) {
-		t.Errorf("%d rows for %d routes", len(listed), len(limitTable))
+	if n := len(limitRows()); len(listed) != n {
+		t.Errorf("%d rows for %d routes", len(listed), n)
 	}
 	c := openCostShop(t, openWorld(t, 1), rows)
 	headers, query := allHostile()

@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-chi/chi/v5"
 
@@ -26,6 +28,41 @@ func Routes() (routes []string, err error) {
 		return nil
 	})
 	return routes, err
+}
+
+// limitRow is a route as the limits see it: with its query, if that decides.
+type limitRow struct {
+	rule
+	route, who string
+	within     time.Duration
+}
+
+// limitRows returns the rows of a shop without stores, one for each method.
+func limitRows() (all []limitRow) {
+	s, err := New(Config{Rate: "off", IPRate: "off", TimeZone: "UTC", Cashier: "sandbox"}, Deps{}, "")
+	if err != nil {
+		panic(err)
+	}
+	for _, row := range s.rows() {
+		for method := range strings.FieldsSeq(row.method) {
+			all = append(all, limitRow{row.rule, method + " " + row.path, row.who, row.within})
+			if words := row.rule; words.words != nil {
+				words.limits = words.words
+				all = append(all, limitRow{words, method + " " + row.path + "?kind=words", row.who, row.within})
+			}
+		}
+	}
+	return all
+}
+
+// WhoMay returns who may ask for a route.
+func WhoMay(route string) string {
+	for _, row := range limitRows() {
+		if row.route == route {
+			return row.who
+		}
+	}
+	return ""
 }
 
 // BodyLimits are the limits of bodies, in bytes, the smallest first.

@@ -15,6 +15,14 @@ import (
 	"miaosha/goods"
 )
 
+func (s *Server) listRows() []row {
+	return []row{
+		route(getAndHead, "/api/sales", everyone, free(cached), ownTime, s.listSales),
+		route(getAndHead, "/api/sales/{id}", everyone, free(cached), ownTime, s.showSale),
+		route(get, "/api/slots", everyone, free(cached), answerLimit, s.slots),
+	}
+}
+
 // saleJSON is a sale as the list shows it. Prices are in fen.
 type saleJSON struct {
 	ID        int64  `json:"id"`

@@ -81,17 +81,6 @@ func orderID(r *http.Request) (uuid.UUID, error) {
 	return id, nil
 }
 
-// withID runs a handler with the {id} of its route. read is saleID or orderID.
-func withID[ID any](read func(*http.Request) (ID, error), h func(http.ResponseWriter, *http.Request, user.Session, ID) error) sessionHandler {
-	return func(w http.ResponseWriter, r *http.Request, session user.Session) error {
-		id, err := read(r)
-		if err != nil {
-			return err
-		}
-		return h(w, r, session, id)
-	}
-}
-
 var (
 	languages = language.NewMatcher([]language.Tag{language.Chinese, language.English})
 	// Matching a header takes longer than answering a buyer, and browsers send few different headers.
@@ -155,9 +144,6 @@ func private(next http.Handler) http.Handler {
 		next.ServeHTTP(w, r)
 	})
 }
-
-// answerLimit is the time limit of a request, unless it is a download. If a store hangs, the client hears busy after that time.
-const answerLimit = 3 * time.Second
 
 func withTimeout(limit time.Duration) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {

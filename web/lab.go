@@ -18,46 +18,79 @@ import (
 	"miaosha/user"
 )
 
-type labHandler func(http.ResponseWriter, *http.Request, labCaller) error
+type labHandler = func(http.ResponseWriter, *http.Request, labCaller) error
 
-// inLab allows a handler to administrators, and in the sandbox to all, behind the limits of its route. A visitor without
-// a session is known by a cookie, so that no other one can stop the visitor's runs.
-func (s *Server) inLab(route string, run labHandler) http.HandlerFunc {
-	l := s.limitsOf(route)
-	h := func(w http.ResponseWriter, r *http.Request, caller labCaller) (err error) {
-		if err := s.allow(l, r, caller.user); err != nil {
-			return err
-		}
-		if caller.key, err = readKey(r); err != nil {
-			return err
-		}
-		return run(w, r, caller)
+func (s *Server) labRows() []row {
+	inLab, programmers := s.inLab(), onlyIf(s.Sandbox, s.inLab())
+	const (
+		queue   = "before the body; then the lab does one job at a time"
+		program = queue + ", and has 32 places of an address"
+		results = "the first before all else, and one more for each 4 KB of the answer"
+	)
+	return []row{
+		route(get, "/api/lab", inLab, ahead(labReads), answerLimit, s.showLab),
+		route(get, "/api/lab/source", inLab, ahead(labReads), answerLimit, s.showLabSource),
+		route(get, "/api/lab/programs", programmers, ahead(labReads), answerLimit, s.showPrograms),
+		route(post, "/api/lab/mine", programmers, at(program, programs), answerLimit, s.judgeProgram),
+		route(get, "/api/lab/exercises", programmers, ahead(labReads), answerLimit, s.showExercises),
+		route(post, "/api/lab/exercises/{name}", programmers, at(program, programs), answerLimit, s.judgeExercise),
+		route(get, "/api/lab/run", inLab, at(results, labReads), answerLimit, s.showLabRun),
+		route(post, "/api/lab/run", inLab, at(queue, labRuns), answerLimit, s.startLab),
+		route(post, "/api/lab/run/stop", inLab, at(queue, labReads), answerLimit, s.stopLab),
+		route(post, "/api/lab/race", inLab, at(queue, labRuns), ownTime, s.raceInLab),
+		route(post, "/api/lab/try", inLab, at(queue, labRuns), ownTime, s.tryInLab),
+		route(post, "/api/lab/without", inLab, at(queue, labRuns), ownTime, s.leaveOutInLab),
 	}
-	if !s.Sandbox {
+}
+
+// inLab are administrators, and in the sandbox all.
+func (s *Server) inLab() audience[labHandler] {
+	return audience[labHandler]{"lab", func(_ *Server, l limits, h labHandler) openHandler {
+		behind := func(w http.ResponseWriter, r *http.Request, caller labCaller) (err error) {
+			if err := s.allow(l, r, caller.user); err != nil {
+				return err
+			}
+			if caller.key, err = readKey(r); err != nil {
+				return err
+			}
+			return h(w, r, caller)
+		}
+		if s.Sandbox {
+			return func(w http.ResponseWriter, r *http.Request) error {
+				caller, err := s.labVisitor(r)
+				if err != nil {
+					return err
+				}
+				return behind(w, r, caller)
+			}
+		}
 		return s.loggedIn(func(w http.ResponseWriter, r *http.Request, who user.Session) error {
 			if who.Role != user.RoleAdmin {
 				return errForbidden
 			}
-			return h(w, r, labCaller{user: who.UserID, admin: true, address: s.clientIP(r)})
+			return behind(w, r, labCaller{user: who.UserID, admin: true, address: s.clientIP(r)})
 		})
+	}}
+}
+
+// labVisitor returns who asks the lab of a sandbox. A visitor without a session is known by a cookie, so that no other one can
+// stop the visitor's runs.
+func (s *Server) labVisitor(r *http.Request) (labCaller, error) {
+	s.classes.attend(s.classToken(r), time.Now())
+	if token := s.token(r); token != "" {
+		who, err := s.session(r, token)
+		if err == nil {
+			return labCaller{user: who.UserID, admin: who.Role == user.RoleAdmin, from: s.clientNetwork(r), address: s.clientIP(r)}, nil
+		}
+		if err == errOtherUser {
+			return labCaller{}, err
+		}
 	}
-	return s.handle(func(w http.ResponseWriter, r *http.Request) error {
-		s.classes.attend(s.classToken(r), time.Now())
-		if token := s.token(r); token != "" {
-			who, err := s.session(r, token)
-			if err == nil {
-				return h(w, r, labCaller{user: who.UserID, admin: who.Role == user.RoleAdmin, from: s.clientNetwork(r), address: s.clientIP(r)})
-			}
-			if err == errOtherUser {
-				return err
-			}
-		}
-		caller := labCaller{from: s.clientNetwork(r)}
-		if c, err := r.Cookie(s.cookieName(r, "lab")); err == nil && len(c.Value) == len(rand.Text()) {
-			caller.browser = c.Value
-		}
-		return h(w, r, caller)
-	})
+	caller := labCaller{from: s.clientNetwork(r)}
+	if c, err := r.Cookie(s.cookieName(r, "lab")); err == nil && len(c.Value) == len(rand.Text()) {
+		caller.browser = c.Value
+	}
+	return caller, nil
 }
 
 // addJob adds a job for a caller. What an administrator asks the lab for is a line in the log of the staff, once for each
@@ -192,10 +225,8 @@ func (s *Server) showLabRun(w http.ResponseWriter, r *http.Request, caller labCa
 	etag := fmt.Sprintf(`"%x"`, sha256.Sum256(b))
 	same := r.Header.Get("If-None-Match") == etag // a job that waits, or that has ended
 	if !same {
-		for _, l := range s.limitsOf("GET /api/lab/run").buckets {
-			if err := l.takeN(bucketKey{addr: s.clientNetwork(r)}, len(b)>>12); err != nil {
-				return err
-			}
+		if err := s.limits.bucket(labReads).takeN(bucketKey{addr: s.clientNetwork(r)}, len(b)>>12); err != nil {
+			return err
 		}
 	}
 	h := w.Header()

@@ -54,7 +54,7 @@ func (s *Server) bound(next http.Handler) http.Handler {
 		return next // --ip-rate off
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		from, notice, err := bucketKey{addr: s.clientNetwork(r)}, r.Method == http.MethodPost && r.URL.Path == "/api/payments/notify", error(nil)
+		from, notice, err := bucketKey{addr: s.clientNetwork(r)}, r.Method == http.MethodPost && r.URL.Path == noticePath, error(nil)
 		if notice {
 			err = forged.empty(from)
 		} else {
@@ -104,7 +104,7 @@ func (b *buckets) empty(k bucketKey) error {
 	return nil
 }
 
-// allow takes a token from each limit of a route, in the order of the table, and returns the first refusal. The
+// allow takes a token from each limit of a route, in the order of its row, and returns the first refusal. The
 // user's limits stand before those of the address: a user who is refused takes nothing from the others behind
 // the address. A route for anyone has no limit of a user; its userID is 0.
 func (s *Server) allow(l limits, r *http.Request, userID int64) error {
@@ -184,22 +184,12 @@ func (s *Server) clientIP(r *http.Request) string {
 	return "?"
 }
 
-// limited runs a handler if the limits of its route in the table allow it. A route that is not in the table is a
-// fault of the program.
-func (s *Server) limited(route string, h sessionHandler) sessionHandler {
-	l := s.limitsOf(route)
+// limited runs a handler if the limits allow it.
+func (s *Server) limited(l limits, h sessionHandler) sessionHandler {
 	return func(w http.ResponseWriter, r *http.Request, session user.Session) error {
 		if err := s.allow(l, r, session.UserID); err != nil {
 			return err
 		}
 		return h(w, r, session)
 	}
-}
-
-func (s *Server) limitsOf(route string) limits {
-	l, there := s.limits[route]
-	if !there {
-		panic("web: " + route + " is not in limitTable")
-	}
-	return l
 }

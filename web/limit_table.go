@@ -83,143 +83,47 @@ func (c Config) requests() user.Limit {
 	return l
 }
 
-// limitRow says which limits a route has, in the order in which they count.
-type limitRow struct {
-	route  string // with the query, if it decides
-	buys   bool   // a banned user (--ban) is refused, right before the limits
-	place  string // of the limits in the order of checks, or why there are none
-	limits []*limit
+// rule says what a caller may ask of a route.
+type rule struct {
+	limits []*limit // in the order in which they count
+	place  string   // of the limits in the order of checks, or why there are none
+	late   bool     // the handler takes from them, or a domain; otherwise the door does
+	buys   bool     // a banned user (--ban) is refused, right before the limits
+	words  []*limit // with ?kind=words, where these decide
 }
 
 const (
-	first         = "after the session, before all else"
-	cached        = "none: from memory, for anyone"
-	pictureLimits = "only of a picture that is not in memory, the second if Postgres does not have it, either; four are read at once"
-	oneCrowd      = "one crowd at a time; the limit where other machines reach the sandbox, after the session"
-	labQueue      = "before the body; then the lab does one job at a time"
-	labResults    = "the first before all else, and one more for each 4 KB of the answer"
-	labProgram    = "before the body; then the lab does one job at a time, and has 32 places of an address"
+	afterSession = "after the session, before all else"
+	beforeAll    = "before all else"
+	cached       = "none: from memory, for anyone"
+	afterForm    = "the first if there is a sum; the others after the form; a solved sum goes ahead of the shop's"
 )
 
-// limitTable has each route of the shop once. Buy checks first what costs nothing, so its limits stand last.
-var limitTable = []limitRow{
-	{"GET /api/sales/{id}/captcha", true, first, []*limit{pictures}},
-	{"GET /api/sales/{id}/captcha?kind=words", true, first, []*limit{words}},
-	{"POST /api/sales/{id}/path", true, first, []*limit{rush, rushNetwork}},
-	{"POST /api/sales/{id}/buy/{path}", true, "after the address, the sold-out mark, the bound on buys in flight and the session; before the lane", []*limit{rush, rushNetwork}},
-	{"GET /api/sales/{id}/result", false, first, []*limit{rush, rushNetwork}},
-	{"HEAD /api/sales/{id}/result", false, first, []*limit{rush, rushNetwork}},
-	{"GET /api/sales/{id}/events", false, first + "; then at most 5 open streams of a user and 10,000 of a process, where the largest network makes room", []*limit{rush, rushNetwork}},
+// first is the rule of most routes for logged-in users.
+func first(l ...*limit) rule { return rule{limits: l, place: afterSession} }
 
-	{"GET /api/me", false, first, []*limit{own, ownNetwork}},
-	{"GET /api/orders", false, first, []*limit{own, reads, ownNetwork}},
-	{"GET /api/orders/{id}", false, first, []*limit{own, reads, ownNetwork}},
-	{"GET /api/orders/{id}/ticket", false, first, []*limit{own, reads, ownNetwork}},
-	{"POST /api/orders/{id}/pay", false, first + "; then at most 5 payments of an order", []*limit{own, pays, ownNetwork}},
-	{"POST /api/cashier/{id}", false, first, []*limit{own, pays, ownNetwork}},
-	{"POST /api/orders/{id}/cancel", false, first, []*limit{own, pays, ownNetwork}},
-	{"POST /api/orders/{id}/address", false, first, []*limit{own, pays, ownNetwork}},
-	{"GET /api/account/sessions", false, first, []*limit{own, reads, ownNetwork}},
-	{"POST /api/account/sessions/{session}/end", false, first, []*limit{own, pays, ownNetwork}},
-	{"POST /api/account/nickname", false, first, []*limit{own, pays, ownNetwork}},
-	{"POST /api/account/phone", false, "the first if there is a sum; the others after the session and the form, those of the address and the shop are of register; a solved sum goes ahead of the shop's", []*limit{loginSums, passwords, passwordHour, tries, triesNetwork, wrongOfAll}},
-	{"GET /api/account/address", false, first, []*limit{own, reads, ownNetwork}},
-	{"POST /api/account/address", false, first, []*limit{own, pays, ownNetwork}},
-	{"POST /api/account/address/erase", false, first, []*limit{own, pays, ownNetwork}},
-	{"POST /api/password", false, "after the session and the form; before Postgres", []*limit{passwords, passwordHour}},
-	{"POST /api/logout", false, "none: the session is over after the first", nil},
+// ahead is the rule of most routes for anyone.
+func ahead(l ...*limit) rule { return rule{limits: l, place: beforeAll} }
 
-	{"POST /api/login", false, "the first if there is a sum; the others after the places in the queue of the hasher, before Postgres; a known device has the last one alone", []*limit{loginSums, tries, logins, loginDevices}},
-	{"POST /api/otp", false, "the first if there is a sum; the others after the form; a solved sum goes ahead of the shop's", []*limit{loginSums, tries, triesNetwork, codesOfAll, codes, codesHour}},
-	{"POST /api/register", false, "the first if there is a sum; the others after the form; a solved sum goes ahead of the shop's", []*limit{loginSums, tries, triesNetwork, wrongOfAll}},
-	{"POST /api/password/reset", false, "the first if there is a sum; the others, which are those of register, after the form; a solved sum goes ahead of the shop's", []*limit{loginSums, tries, triesNetwork, wrongOfAll}},
-	{"GET /api/login/captcha", false, "before all else", []*limit{loginSites, loginSums}},
-	{"GET /api/login/captcha?kind=words", false, "before all else", []*limit{loginSites, loginWords}},
+// at is a rule that the door keeps, in a place of its own.
+func at(place string, l ...*limit) rule { return rule{limits: l, place: place} }
 
-	{"GET /api/practice", false, "before all else", []*limit{practiceSites, practiceSums}},
-	{"GET /api/practice?kind=words", false, "before all else", []*limit{practiceSites, practiceWords}},
-	{"POST /api/practice", false, "before all else", []*limit{practiceTries}},
+// late is a rule that the handler keeps, or a domain.
+func late(place string, l ...*limit) rule { return rule{limits: l, place: place, late: true} }
 
-	{"GET /api/admin/users", false, first, []*limit{searches}},
-	{"GET /api/admin/users/{id}", false, first, []*limit{staff}},
-	{"POST /api/admin/users/{id}/role", false, first, []*limit{staff}},
-	{"POST /api/admin/users/{id}/disable", false, first, []*limit{staff}},
-	{"POST /api/admin/users/{id}/enable", false, first, []*limit{staff}},
-	{"GET /api/admin/log", false, first, []*limit{searches}},
-	{"GET /api/admin/log.csv", false, first, []*limit{downloads}},
-	{"GET /api/admin/live", false, first + "; then at most 5 open streams of a user and 10,000 of a process, where the largest network makes room", []*limit{staff}},
-	{"POST /api/admin/live/link", false, first, []*limit{staff}},
-	{"GET /api/live", false, "before all else; then at most 500 open streams of a process, where the largest network makes room", []*limit{ownNetwork}},
-	{"GET /api/admin/sales", false, first, []*limit{searches}},
-	{"POST /api/admin/sales", false, first, []*limit{staff}},
-	{"GET /api/admin/sales/{id}", false, first, []*limit{searches}},
-	{"POST /api/admin/sales/{id}", false, first, []*limit{staff}},
-	{"GET /api/admin/orders", false, first, []*limit{searches}},
-	{"GET /api/admin/orders.csv", false, first, []*limit{downloads}},
-	{"GET /api/admin/orders/{id}", false, first, []*limit{staff}},
-	{"POST /api/admin/orders/{id}/refund", false, first, []*limit{staff}},
-	{"POST /api/admin/orders/{id}/confirm", false, first, []*limit{staff}},
-	{"POST /api/admin/orders/{id}/cancel", false, first, []*limit{staff}},
-	{"POST /api/admin/orders/{id}/extend", false, first, []*limit{staff}},
-	{"POST /api/admin/orders/{id}/ship", false, first, []*limit{staff}},
-	{"POST /api/admin/refunds", false, first, []*limit{searches}},
-	{"GET /api/admin/payments", false, first, []*limit{searches}},
-	{"POST /api/admin/payments/{id}/retry", false, first, []*limit{staff}},
-	{"POST /api/admin/payments/{id}/returned", false, first, []*limit{staff}},
-	{"GET /api/admin/tickets/{ticket}", false, first, []*limit{staff}},
-	{"POST /api/admin/sales/{id}/publish", false, first, []*limit{staff}},
-	{"POST /api/admin/sales/{id}/pause", false, first, []*limit{staff}},
-	{"POST /api/admin/sales/{id}/resume", false, first, []*limit{staff}},
-	{"POST /api/admin/sales/{id}/close", false, first, []*limit{staff}},
-	{"POST /api/admin/sales/{id}/units", false, first, []*limit{searches}},
-	{"POST /api/admin/sales/{id}/window", false, first, []*limit{staff}},
-	{"POST /api/admin/sales/{id}/price", false, first, []*limit{staff}},
-	{"POST /api/admin/sales/{id}/plans", false, first, []*limit{searches}},
-	{"POST /api/admin/plans/{id}/cancel", false, first, []*limit{staff}},
-	{"GET /api/admin/goods", false, first, []*limit{staff}},
-	{"POST /api/admin/goods", false, first, []*limit{staff}},
-	{"GET /api/admin/goods/{id}", false, first, []*limit{staff}},
-	{"POST /api/admin/goods/{id}", false, first, []*limit{staff}},
-	{"POST /api/admin/pictures", false, first + "; then one picture is decoded at a time", []*limit{uploads}},
+// free is the rule of a route without limits. why begins with none.
+func free(why string) rule { return rule{place: why} }
 
-	{"GET /*", false, cached, nil},
-	{"HEAD /*", false, cached, nil},
-	{"GET /pictures/{name}", false, pictureLimits, []*limit{pictureReads, pictureMisses}},
-	{"HEAD /pictures/{name}", false, pictureLimits, []*limit{pictureReads, pictureMisses}},
-	{"GET /api/sales", false, cached, nil},
-	{"HEAD /api/sales", false, cached, nil},
-	{"GET /api/sales/{id}", false, cached, nil},
-	{"HEAD /api/sales/{id}", false, cached, nil},
-	{"GET /api/slots", false, cached, nil},
-	{"POST /api/payments/notify", false, "before all else, instead of that of all requests; only a refused notice takes a token", []*limit{forgedNotices}},
-	{"POST /api/sandbox/login", false, "as those of a log-in", []*limit{tries, logins, loginDevices}},
-	{"POST /api/sandbox/bots", false, oneCrowd, []*limit{staff}},
-	{"GET /api/sandbox/bots", false, oneCrowd, []*limit{staff}},
-	{"POST /api/sandbox/teach", false, first + "; then one fault at a time", []*limit{staff}},
-	{"GET /api/sandbox/teach", false, first, []*limit{staff}},
-	{"GET /api/sandbox/classes", false, first, []*limit{staff}},
-	{"POST /api/sandbox/classes", false, first + "; then at most 8 classes are open", []*limit{staff}},
-	{"GET /api/sandbox/classes/{code}", false, first, []*limit{staff}},
-	{"POST /api/sandbox/classes/{code}/run", false, first + "; then the lab does one job at a time", []*limit{staff}},
-	{"POST /api/sandbox/classes/{code}/remove", false, first, []*limit{staff}},
-	{"POST /api/sandbox/classes/{code}/lock", false, first, []*limit{staff}},
-	{"POST /api/sandbox/classes/{code}/close", false, first, []*limit{staff}},
-	{"GET /api/sandbox/classes/{code}/results.csv", false, first, []*limit{staff}},
-	{"GET /api/sandbox/classes/{code}/results.json", false, first, []*limit{staff}},
-	{"GET /api/sandbox/class", false, "before all else", []*limit{ownNetwork}},
-	{"POST /api/sandbox/class", false, "before all else; then at most 100 students of a class, of which a seat without work may make room", []*limit{classJoins}},
-	{"GET /api/lab", false, "before all else", []*limit{labReads}},
-	{"GET /api/lab/source", false, "before all else", []*limit{labReads}},
-	{"GET /api/lab/programs", false, "before all else", []*limit{labReads}},
-	{"POST /api/lab/mine", false, labProgram, []*limit{programs}},
-	{"GET /api/lab/exercises", false, "before all else", []*limit{labReads}},
-	{"POST /api/lab/exercises/{name}", false, labProgram, []*limit{programs}},
-	{"GET /api/lab/run", false, labResults, []*limit{labReads}},
-	{"POST /api/lab/run", false, labQueue, []*limit{labRuns}},
-	{"POST /api/lab/run/stop", false, labQueue, []*limit{labReads}},
-	{"POST /api/lab/race", false, labQueue, []*limit{labRuns}},
-	{"POST /api/lab/try", false, labQueue, []*limit{labRuns}},
-	{"POST /api/lab/without", false, labQueue, []*limit{labRuns}},
+// then is r before another bound of its route.
+func (r rule) then(bound string) rule {
+	r.place += "; then " + bound
+	return r
+}
+
+// ofBuyers is r for those who are not banned.
+func (r rule) ofBuyers() rule {
+	r.buys = true
+	return r
 }
 
 // of returns how much a limit allows with these settings; the zero Limit if all.
@@ -231,27 +135,44 @@ func (c Config) of(l *limit) user.Limit {
 	return l.most
 }
 
-// limits are those of one route.
+// limits are those of one rule.
 type limits struct {
 	buys    bool
 	buckets []*buckets // in the order in which they count
 }
 
-// newLimits returns the limits of each route in the table, without those from which a domain takes.
-func newLimits(cfg Config) map[string]limits {
-	made, routes := map[*limit]*buckets{}, map[string]limits{}
-	for _, row := range limitTable {
-		all := limits{buys: row.buys}
-		for _, l := range row.limits {
-			if l.in != "" {
-				continue
-			}
-			if made[l] == nil {
-				made[l] = newBuckets(l, cfg.of(l))
-			}
-			all.buckets = append(all.buckets, made[l])
+// limiter has the buckets of all limits of this process. They are made while the shop starts, from its rows.
+type limiter struct {
+	cfg  Config
+	made map[*limit]*buckets
+}
+
+func newLimiter(cfg Config) *limiter { return &limiter{cfg, map[*limit]*buckets{}} }
+
+// bucket returns the buckets of a limit. All routes share them that name it.
+func (l *limiter) bucket(of *limit) *buckets { return l.made[of] }
+
+// of returns the limits of a rule, without those from which a domain takes.
+func (l *limiter) of(r rule) limits {
+	all := limits{buys: r.buys}
+	for _, one := range r.limits {
+		if one.in != "" {
+			continue
 		}
-		routes[row.route] = all
+		if l.made[one] == nil {
+			l.made[one] = newBuckets(one, l.cfg.of(one))
+		}
+		all.buckets = append(all.buckets, l.made[one])
 	}
-	return routes
+	return all
+}
+
+// atTheDoor makes the buckets of a rule, and returns the limits that the door keeps.
+func (l *limiter) atTheDoor(r rule) limits {
+	all := l.of(r)
+	l.of(rule{limits: r.words})
+	if r.late {
+		return limits{}
+	}
+	return all
 }

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"slices"
@@ -10,7 +11,7 @@ import (
 	"miaosha/user"
 )
 
-// Every route of the shop is in the table, and every row of the table is a route.
+// Every route of the shop has one row, and every row is a route.
 func TestEveryRouteHasARowOfLimits(t *testing.T) {
 	t.Parallel()
 	routes, err := Routes()
@@ -18,7 +19,7 @@ func TestEveryRouteHasARowOfLimits(t *testing.T) {
 		t.Fatal(err)
 	}
 	var rows []string
-	for _, row := range limitTable {
+	for _, row := range limitRows() {
 		if slices.Contains(rows, row.route) {
 			t.Errorf("%s has two rows", row.route)
 		}
@@ -41,7 +42,7 @@ func TestEveryRouteHasARowOfLimits(t *testing.T) {
 // Hot routes ask no Redis for a limit, and a limit of a minute or more is no process' own, unless it is of a device.
 func TestHotRoutesHaveLocalLimits(t *testing.T) {
 	t.Parallel()
-	for _, row := range limitTable {
+	for _, row := range limitRows() {
 		for _, l := range row.limits {
 			switch hot := strings.HasPrefix(row.route, "POST /api/sales/") || strings.HasSuffix(row.route, "/events") || strings.HasSuffix(row.route, "/result"); {
 			case hot && l.kept != here:
@@ -55,15 +56,17 @@ func TestHotRoutesHaveLocalLimits(t *testing.T) {
 	}
 }
 
-// The README shows the table as it is.
-func TestReadmeShowsTheLimits(t *testing.T) {
+var writeTables = flag.Bool("write", false, "write the tables of README.md that are made of the rows")
+
+// The README shows the routes as they are. go test -run ReadmeShowsTheRoutes ./web -write puts them in.
+func TestReadmeShowsTheRoutes(t *testing.T) {
 	t.Parallel()
 	readme, err := os.ReadFile("README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	var want strings.Builder
-	for _, row := range limitTable {
+	for _, row := range limitRows() {
 		limits, ban := "", ""
 		for _, l := range row.limits {
 			rate := "`" + l.flag + "`"
@@ -78,7 +81,19 @@ func TestReadmeShowsTheLimits(t *testing.T) {
 		if row.buys {
 			ban = "yes"
 		}
-		fmt.Fprintf(&want, "| `%s` | %s | %s | %s |\n", row.route, strings.TrimPrefix(limits, ", "), ban, row.place)
+		within := "its own"
+		if row.within != ownTime {
+			within = strings.TrimSuffix(row.within.String(), "0s")
+		}
+		fmt.Fprintf(&want, "| `%s` | %s | %s | %s | %s | %s |\n", row.route, row.who, strings.TrimPrefix(limits, ", "), ban, within, row.place)
+	}
+	const head = "| route | who may ask | limits | ban | time | place in the order of checks |\n|---|---|---|---|---|---|\n"
+	if before, rest, found := strings.Cut(string(readme), head); *writeTables && found {
+		_, after, _ := strings.Cut(rest, "\n\n")
+		if err := os.WriteFile("README.md", []byte(before+head+want.String()+"\n"+after), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
 	}
 	if !strings.Contains(string(readme), want.String()) {
 		missing := ""
@@ -87,7 +102,7 @@ func TestReadmeShowsTheLimits(t *testing.T) {
 				missing += row
 			}
 		}
-		t.Errorf("README.md must have the rows of limitTable, in their order. It lacks:\n%s", missing)
+		t.Errorf("README.md must have the rows of the routes, in their order. It lacks:\n%s", missing)
 	}
 }
 

@@ -21,14 +21,16 @@ func (s *Server) countBuy(w http.ResponseWriter, r *http.Request) error {
 	return err
 }
 
-// countAddress counts the answers of the handler for hidden addresses.
-func (s *Server) countAddress(h sessionHandler) sessionHandler {
-	return func(w http.ResponseWriter, r *http.Request, session user.Session) error {
-		began := time.Now()
-		err := h(w, r, session)
-		s.countAnswer(r, live.Address, began, err)
-		return err
-	}
+// counted is buyers, with each answer counted for the live view, also one of the limits.
+func (s *Server) counted(step live.Step) audience[saleHandler] {
+	return audience[saleHandler]{buyers.name, func(_ *Server, l limits, h saleHandler) openHandler {
+		return s.loggedIn(func(w http.ResponseWriter, r *http.Request, session user.Session) error {
+			began := time.Now()
+			err := s.limited(l, byID(saleID, h))(w, r, session)
+			s.countAnswer(r, step, began, err)
+			return err
+		})
+	}}
 }
 
 func (s *Server) countAnswer(r *http.Request, step live.Step, began time.Time, err error) {

@@ -9,15 +9,30 @@ import (
 	"miaosha/seckill/purpose"
 )
 
+// draws are the rules for drawing a sum, as a picture or in words.
+type draws struct{ picture, words rule }
+
+// rule is that of the route, which has both.
+func (d draws) rule() rule {
+	d.picture.words = d.words.limits
+	return d.picture
+}
+
+// The rules of the sums for visitors, which drawSum keeps.
+var (
+	loginDraws    = draws{late(beforeAll, loginSites, loginSums), late(beforeAll, loginSites, loginWords)}
+	practiceDraws = draws{late(beforeAll, practiceSites, practiceSums), late(beforeAll, practiceSites, practiceWords)}
+)
+
 // loginCaptcha draws a sum for a visitor who finds the door of the log-in full or a budget of codes used
 // up, as captcha does for a buyer: a picture, or with ?kind=words a question. The sum is bound to the
 // browser by a cookie. Without sums the page does not exist.
 func (s *Server) loginCaptcha(w http.ResponseWriter, r *http.Request) error {
-	return s.drawSum(w, r, purpose.LoginSum, "sum", "GET /api/login/captcha")
+	return s.drawSum(w, r, purpose.LoginSum, "sum", loginDraws)
 }
 
-// drawSum draws a sum that is bound to a cookie of this name, under the limits of a route.
-func (s *Server) drawSum(w http.ResponseWriter, r *http.Request, of purpose.Purpose, cookie, route string) error {
+// drawSum draws a sum that is bound to a cookie of this name.
+func (s *Server) drawSum(w http.ResponseWriter, r *http.Request, of purpose.Purpose, cookie string, under draws) error {
 	if !s.Sums.On() {
 		return errNoPage
 	}
@@ -27,7 +42,7 @@ func (s *Server) drawSum(w http.ResponseWriter, r *http.Request, of purpose.Purp
 	}
 	switch kind := r.URL.Query().Get("kind"); kind {
 	case "", "picture":
-		if err := s.allow(s.limitsOf(route), r, 0); err != nil {
+		if err := s.allow(s.limits.of(under.picture), r, 0); err != nil {
 			return err
 		}
 		png, answer, err := s.Sums.DrawVisitor(r.Context(), of, browser)
@@ -39,7 +54,7 @@ func (s *Server) drawSum(w http.ResponseWriter, r *http.Request, of purpose.Purp
 		w.Write(png)
 		return nil
 	case "words":
-		if err := s.allow(s.limitsOf(route+"?kind=words"), r, 0); err != nil {
+		if err := s.allow(s.limits.of(under.words), r, 0); err != nil {
 			return err
 		}
 		question, answer, err := s.Sums.SpellVisitor(r.Context(), of, browser, chinese(r))
@@ -75,7 +90,7 @@ func (s *Server) solved(r *http.Request, answer string) (bool, error) {
 	if err != nil {
 		return false, captcha.ErrWrong
 	}
-	if err := s.allow(s.answerLimits, r, 0); err != nil {
+	if err := s.limits.bucket(loginSums).take(bucketKey{addr: s.clientNetwork(r)}); err != nil {
 		return false, err
 	}
 	err = s.Sums.CheckVisitor(r.Context(), purpose.LoginSum, c.Value, answer)

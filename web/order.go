@@ -12,6 +12,21 @@ import (
 	"miaosha/user"
 )
 
+func (s *Server) orderRows() []row {
+	rows := []row{
+		route(get, "/api/orders", users, first(own, reads, ownNetwork), answerLimit, s.listOrders),
+		route(get, "/api/orders/{id}", owners, first(own, reads, ownNetwork), answerLimit, s.showOrder),
+		route(get, "/api/orders/{id}/ticket", owners, first(own, reads, ownNetwork), answerLimit, s.orderTicket),
+		route(post, "/api/orders/{id}/pay", owners, first(own, pays, ownNetwork).then("at most 5 payments of an order"), answerLimit, s.pay),
+		route(post, "/api/orders/{id}/cancel", owners, first(own, pays, ownNetwork), answerLimit, s.cancel),
+		route(post, "/api/orders/{id}/address", owners, first(own, pays, ownNetwork), answerLimit, s.setOrderAddress),
+	}
+	if s.cashier != nil {
+		rows = append(rows, route(post, "/api/cashier/{id}", owners, first(own, pays, ownNetwork), answerLimit, s.useCashier))
+	}
+	return rows
+}
+
 // orderJSON is an order as its owner sees it. The price is in fen.
 type orderJSON struct {
 	ID        string        `json:"id"`

@@ -15,6 +15,15 @@ import (
 	"miaosha/seckill/purpose"
 )
 
+func (s *Server) noticeRows() []row {
+	provider := audience[openHandler]{"the provider", everyone.door} // whose signature the handler checks
+	return []row{route(post, noticePath, provider,
+		late("before all else, instead of that of all requests; only a refused notice takes a token", forgedNotices), answerLimit, s.paymentNotice)}
+}
+
+// noticePath is where a provider sends its notices, and the cashier, too.
+const noticePath = "/api/payments/notify"
+
 // noticeKey signs the notices of a provider.
 type noticeKey struct {
 	provider string

@@ -33,6 +33,11 @@ const (
 
 var errPictureTooLarge = errors.New("picture too large")
 
+func (s *Server) pictureRows() []row {
+	return []row{route(getAndHead, "/pictures/{name}", everyone,
+		late("only of a picture that is not in memory, the second if Postgres does not have it, either; four are read at once", pictureReads, pictureMisses), ownTime, s.showPicture)}
+}
+
 // pictureCache keeps pictures that were asked for in memory. They never change.
 type pictureCache struct {
 	entries, missing pictureNames
@@ -108,8 +113,7 @@ func (s *Server) anyonesPicture(r *http.Request, name string) ([]byte, error) {
 	if _, known := s.pictures.missing.GetIfPresent(name); known {
 		return nil, admin.ErrNoPicture
 	}
-	of, from := s.limitsOf("GET /pictures/{name}").buckets, bucketKey{addr: s.clientNetwork(r)}
-	reads, misses := of[0], of[1]
+	reads, misses, from := s.limits.bucket(pictureReads), s.limits.bucket(pictureMisses), bucketKey{addr: s.clientNetwork(r)}
 	if err := cmp.Or(misses.empty(from), reads.take(from)); err != nil {
 		return nil, err
 	}

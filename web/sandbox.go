@@ -81,24 +81,28 @@ func atThisMachine(r *http.Request) bool {
 	return hostAllowed(host, nil)
 }
 
-// inSandbox returns h for the route of a thing that this sandbox has. Where the thing is missing, the page does not exist.
-func (s *Server) inSandbox(has bool, h http.HandlerFunc) http.HandlerFunc {
-	if has {
-		return h
-	}
-	return s.handle(func(http.ResponseWriter, *http.Request) error { return errNoPage })
+// sandboxRows lists the routes that only a sandbox has.
+func (s *Server) sandboxRows() []row {
+	teachers := onlyIf(s.Demo != nil && s.Demo.Teacher != nil, admins) // at this machine
+	const oneCrowd = "one crowd at a time; the limit where other machines reach the sandbox, after the session"
+	return append([]row{
+		route(post, "/api/sandbox/login", onlyIf(s.Demo != nil, everyone), late("as those of a log-in", tries, logins, loginDevices), answerLimit, s.demoLogin),
+		route(post, "/api/sandbox/bots", s.forBots(), at(oneCrowd, staff), answerLimit, s.startBots),
+		route(get, "/api/sandbox/bots", s.forBots(), at(oneCrowd, staff), answerLimit, s.showBots),
+		route(post, "/api/sandbox/teach", teachers, first(staff).then("one fault at a time"), answerLimit, s.startFault),
+		route(get, "/api/sandbox/teach", teachers, first(staff), answerLimit, s.showFault),
+	}, s.classRows()...)
 }
 
-// forBots allows a handler to everyone at this machine, and to administrators alone where others reach the shop: bots may take the
-// units that a class waits for.
-func (s *Server) forBots(route string, h adminHandler) http.HandlerFunc {
-	if s.Demo == nil {
-		return s.inSandbox(false, nil)
+// forBots are everyone at this machine, and administrators alone where others reach the shop: bots may take the units that a
+// class waits for.
+func (s *Server) forBots() audience[adminHandler] {
+	if s.Demo == nil || !s.Demo.Local {
+		return onlyIf(s.Demo != nil, admins)
 	}
-	if s.Demo.Local {
-		return s.handle(func(w http.ResponseWriter, r *http.Request) error { return h(w, r, admin.By{}) })
-	}
-	return s.staff(route, h, user.RoleAdmin)
+	return audience[adminHandler]{"anyone", func(_ *Server, _ limits, h adminHandler) openHandler {
+		return func(w http.ResponseWriter, r *http.Request) error { return h(w, r, admin.By{}) }
+	}}
 }
 
 // startBots sends bots to a sale that is open and has units.
@@ -135,11 +139,6 @@ func (s *Server) startBots(w http.ResponseWriter, r *http.Request, by admin.By) 
 
 func (s *Server) showBots(w http.ResponseWriter, _ *http.Request, _ admin.By) error {
 	return ok(w, 200, s.Demo.Bots.State())
-}
-
-// teaching is a handler of the teaching panel, for administrators at this machine. Elsewhere the page does not exist.
-func (s *Server) teaching(route string, h adminHandler) http.HandlerFunc {
-	return s.inSandbox(s.Demo != nil && s.Demo.Teacher != nil, s.staff(route, h, user.RoleAdmin))
 }
 
 // maxFaultSeconds is how long a fault lasts at most.

@@ -8,8 +8,28 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"miaosha/seckill"
+	"miaosha/seckill/live"
 	"miaosha/user"
 )
+
+// buying and the two kinds of sums are the rules that the handlers themselves keep. Buy checks first what costs nothing, so
+// its limits stand last.
+var (
+	buying    = late("after the address, the sold-out mark, the bound on buys in flight and the session; before the lane", rush, rushNetwork).ofBuyers()
+	saleDraws = draws{late(afterSession, pictures).ofBuyers(), late(afterSession, words).ofBuyers()}
+)
+
+func (s *Server) purchaseRows() []row {
+	itself := audience[openHandler]{"user", everyone.door} // buy asks for the session late
+	return []row{
+		route(get, "/api/sales/{id}/captcha", buyers, saleDraws.rule(), answerLimit, s.captcha),
+		route(post, "/api/sales/{id}/path", s.counted(live.Address), first(rush, rushNetwork).ofBuyers(), answerLimit, s.address),
+		route(post, "/api/sales/{id}/buy/{path}", itself, buying, ownTime, s.countBuy),
+		route(getAndHead, "/api/sales/{id}/result", buyers, first(rush, rushNetwork), ownTime, s.result),
+		route(get, "/api/sales/{id}/events", buyers,
+			first(rush, rushNetwork).then("at most 5 open streams of a user and 10,000 of a process, where the largest network makes room"), ownTime, s.saleEvents),
+	}
+}
 
 // captcha answers with a new sum: a PNG, or with ?kind=words {"question": "..."} in the client's
 // language, for users who cannot see a picture. Words have a bucket of their own, which fills slowly:
@@ -27,7 +47,7 @@ func (s *Server) captcha(w http.ResponseWriter, r *http.Request, session user.Se
 }
 
 func (s *Server) captchaPicture(w http.ResponseWriter, r *http.Request, sale, userID int64) error {
-	if err := s.allow(s.limitsOf("GET /api/sales/{id}/captcha"), r, userID); err != nil {
+	if err := s.allow(s.limits.of(saleDraws.picture), r, userID); err != nil {
 		return err
 	}
 	png, answer, err := s.Sums.Draw(r.Context(), sale, userID, s.token(r))
@@ -41,7 +61,7 @@ func (s *Server) captchaPicture(w http.ResponseWriter, r *http.Request, sale, us
 }
 
 func (s *Server) captchaWords(w http.ResponseWriter, r *http.Request, sale, userID int64) error {
-	if err := s.allow(s.limitsOf("GET /api/sales/{id}/captcha?kind=words"), r, userID); err != nil {
+	if err := s.allow(s.limits.of(saleDraws.words), r, userID); err != nil {
 		return err
 	}
 	question, answer, err := s.Sums.Spell(r.Context(), sale, userID, s.token(r), chinese(r))

@@ -284,6 +284,10 @@ var contentTypes = map[string]string{
 	"":      "text/plain; charset=utf-8",
 }
 
+func (s *Server) pageRows() []row {
+	return []row{route(getAndHead, "/*", everyone, free(cached), ownTime, s.static)}
+}
+
 // static serves the pages and their assets.
 func (s *Server) static(w http.ResponseWriter, r *http.Request) error {
 	f, vary := s.assets.files[r.URL.Path], varyEncoding
@@ -304,8 +308,8 @@ func (s *Server) static(w http.ResponseWriter, r *http.Request) error {
 
 // orMissingPage runs h. A browser that asks for a page or a picture which is not there sees a page that says so; a program, a script,
 // and whoever asks below /api receive the refusal.
-func (s *Server) orMissingPage(h func(http.ResponseWriter, *http.Request) error) http.HandlerFunc {
-	return s.handle(func(w http.ResponseWriter, r *http.Request) error {
+func (s *Server) orMissingPage(h openHandler) openHandler {
+	return func(w http.ResponseWriter, r *http.Request) error {
 		err := h(w, r)
 		missing := err == errNoPage || errors.Is(err, admin.ErrNoPicture)
 		if !missing || strings.HasPrefix(r.URL.Path, "/api/") || !strings.Contains(r.Header.Get("Accept"), "text/html") {
@@ -316,5 +320,5 @@ func (s *Server) orMissingPage(h func(http.ResponseWriter, *http.Request) error)
 		f := s.assets.absent.in(chinese(r))
 		f.write(w, r, http.StatusNotFound, f.contentType)
 		return nil
-	})
+	}
 }

@@ -13,12 +13,26 @@ import (
 	"miaosha/user"
 )
 
-// sessionHandler is a handler for logged-in users.
-type sessionHandler func(http.ResponseWriter, *http.Request, user.Session) error
+func (s *Server) loginRows() []row {
+	return []row{
+		route(post, "/api/otp", everyone, late(afterForm, loginSums, tries, triesNetwork, codesOfAll, codes, codesHour), answerLimit, s.sendCode),
+		route(post, "/api/register", everyone, late(afterForm, loginSums, tries, triesNetwork, wrongOfAll), answerLimit, s.register),
+		route(post, "/api/login", everyone,
+			late("the first if there is a sum; the others after the places in the queue of the hasher, before Postgres; a known device has the last one alone", loginSums, tries, logins, loginDevices), answerLimit, s.login),
+		route(post, "/api/password/reset", everyone,
+			late("the first if there is a sum; the others, which are those of register, after the form; a solved sum goes ahead of the shop's", loginSums, tries, triesNetwork, wrongOfAll), answerLimit, s.resetPassword),
+		route(get, "/api/login/captcha", everyone, loginDraws.rule(), answerLimit, s.loginCaptcha),
+		route(get, "/api/practice", everyone, practiceDraws.rule(), answerLimit, s.practiceSum),
+		route(post, "/api/practice", everyone, ahead(practiceTries), answerLimit, s.checkPractice),
+		route(post, "/api/logout", users, free("none: the session is over after the first"), answerLimit, s.logout),
+		route(post, "/api/password", users, late("after the session and the form; before Postgres", passwords, passwordHour), answerLimit, s.changePassword),
+		route(get, "/api/me", visitors, first(own, ownNetwork), answerLimit, s.me),
+	}
+}
 
 // loggedIn runs a handler with the session of the user, and refuses a request without one.
-func (s *Server) loggedIn(h sessionHandler) http.HandlerFunc {
-	return s.handle(func(w http.ResponseWriter, r *http.Request) error {
+func (s *Server) loggedIn(h sessionHandler) openHandler {
+	return func(w http.ResponseWriter, r *http.Request) error {
 		token := s.token(r)
 		if token == "" {
 			return errNotLoggedIn
@@ -29,7 +43,7 @@ func (s *Server) loggedIn(h sessionHandler) http.HandlerFunc {
 		}
 		markSession(r.Context())
 		return h(w, r, session)
-	})
+	}
 }
 
 // session returns the session of a token, if its user may use it from where the request comes and is the one whom the page
@@ -75,14 +89,13 @@ func (s *Server) token(r *http.Request) string {
 
 // orVisitor answers null to a request without any credential: a page asks who its visitor is, and a visitor
 // is no error. Every other request goes on to h, also with a credential that no session can have.
-func (s *Server) orVisitor(h http.HandlerFunc) http.HandlerFunc {
-	return s.handle(func(w http.ResponseWriter, r *http.Request) error {
+func (s *Server) orVisitor(h openHandler) openHandler {
+	return func(w http.ResponseWriter, r *http.Request) error {
 		if !hasCredential(r) {
 			return ok(w, 200, nil)
 		}
-		h(w, r)
-		return nil
-	})
+		return h(w, r)
+	}
 }
 
 // hasCredential reports whether a request has a credential, also a cookie that net/http leaves out because of its value.

@@ -4,7 +4,6 @@
 package web
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -20,8 +19,6 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/go-chi/chi/v5"
-	"github.com/go-chi/chi/v5/middleware"
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/time/rate"
 
@@ -153,29 +150,28 @@ type Deps struct {
 // Server answers the shop's requests. It is an http.Handler.
 type Server struct {
 	Deps
-	cfg          Config
-	limits       map[string]limits // by route, see limitTable
-	buyLimits    limits            // those of buy, which takes from them late
-	answerLimits limits            // of the answers to the sums of the log-in
-	assets       *assets
-	sources      map[string][]sourceFunc // by the step of a ticket
-	prepared     *prepared
-	classes      *classes
-	pictures     *pictureCache
-	cashier      *cashier
-	liveKey      []byte           // signs links to the live view
-	providers    []order.Provider // see setProviders
-	noticeKeys   []noticeKey
-	closing      chan struct{} // closed when the server stops
-	refusing     atomic.Bool
-	streams      *streamPlaces // of buyers and of the staff
-	guests       *streamPlaces // of the live view with a link
-	http         *httpMetrics
-	notices      *prometheus.CounterVec // of payments, by result
-	handler      http.Handler
-	faults       rate.Sometimes // logs at most one unavailable store a second
-	forged       refusedNotices // without a right signature
-	untimely     refusedNotices // with one, for another time
+	cfg        Config
+	limits     *limiter
+	buyLimits  limits
+	assets     *assets
+	sources    map[string][]sourceFunc // by the step of a ticket
+	prepared   *prepared
+	classes    *classes
+	pictures   *pictureCache
+	cashier    *cashier
+	liveKey    []byte           // signs links to the live view
+	providers  []order.Provider // see setProviders
+	noticeKeys []noticeKey
+	closing    chan struct{} // closed when the server stops
+	refusing   atomic.Bool
+	streams    *streamPlaces // of buyers and of the staff
+	guests     *streamPlaces // of the live view with a link
+	http       *httpMetrics
+	notices    *prometheus.CounterVec // of payments, by result
+	handler    http.Handler
+	faults     rate.Sometimes // logs at most one unavailable store a second
+	forged     refusedNotices // without a right signature
+	untimely   refusedNotices // with one, for another time
 
 	strangeHost, strangeOrigin rate.Sometimes // log a refusal of each kind once a minute
 }
@@ -196,9 +192,8 @@ func New(cfg Config, d Deps, self string) (*Server, error) {
 	}
 	s := &Server{Deps: d, cfg: cfg, closing: make(chan struct{}), streams: newStreamPlaces(maxStreams, maxUserStreams), guests: newStreamPlaces(maxGuests, 0),
 		faults: rate.Sometimes{Interval: time.Second}, notices: newNoticeCounter(), classes: &classes{},
-		limits: newLimits(cfg)}
+		limits: newLimiter(cfg)}
 	s.strangeHost.Interval, s.strangeOrigin.Interval = time.Minute, time.Minute
-	s.buyLimits, s.answerLimits = s.limitsOf("POST /api/sales/{id}/buy/{path}"), s.limitsOf("POST /api/login")
 	s.forged.log = rate.Sometimes{First: noticesLogged, Interval: time.Second}
 	s.untimely.log = rate.Sometimes{First: noticesLogged, Interval: time.Second}
 	var err error
@@ -219,7 +214,8 @@ func New(cfg Config, d Deps, self string) (*Server, error) {
 	if err := s.setProviders(self); err != nil {
 		return nil, err
 	}
-	s.handler = s.routes()
+	r := s.router()
+	s.http, s.handler, s.buyLimits = newHTTPMetrics(r), r, s.limits.of(buying)
 	return s, nil
 }
 
@@ -249,118 +245,6 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // Refuse answers every later request as busy, until the process ends: what it remembers may not be so any more.
 func (s *Server) Refuse() { s.refusing.Store(true) }
-
-// routes lists all routes of the shop.
-func (s *Server) routes() http.Handler {
-	r := chi.NewRouter()
-	r.Use(s.measure, s.recoverer, s.headers)
-	if len(s.cfg.TrustedProxies) > 0 {
-		r.Use(middleware.ClientIPFromXFF(s.cfg.TrustedProxies...))
-	}
-	r.Use(s.bound, s.sameSite, s.oneMeaning) // what the latter two refuse is bound, too
-	r.NotFound(s.orMissingPage(func(http.ResponseWriter, *http.Request) error { return errNoPage }))
-	r.MethodNotAllowed(s.handle(func(w http.ResponseWriter, q *http.Request) error {
-		methods := allowed(r, cmp.Or(q.URL.RawPath, q.URL.Path)) // as the router reads it
-		if len(methods) == 0 {
-			return errNoPage // the router takes a method that it does not know for a wrong one
-		}
-		w.Header().Set("Allow", strings.Join(methods, ", "))
-		return errMethod
-	}))
-
-	// These routes have no time limit of their own. An event stream lasts as long as its client
-	// listens. The engine bounds buy and result, the cache bounds the two lists. The lists set their
-	// own Cache-Control.
-	rush := r.With(private)
-	rush.Get("/api/sales/{id}/events", s.loggedIn(s.limited("GET /api/sales/{id}/events", withID(saleID, s.saleEvents))))
-	rush.Post("/api/sales/{id}/buy/{path}", s.handle(s.countBuy))
-	rush.Get("/api/admin/live", s.staff("GET /api/admin/live", s.adminLive, user.RoleViewer, user.RoleAdmin))
-	rush.Get("/api/admin/log.csv", s.staff("GET /api/admin/log.csv", s.downloadLog, user.RoleViewer, user.RoleAdmin)) // it may be long
-	rush.Get("/api/live", s.handle(s.guestLive))
-	for _, method := range []string{http.MethodGet, http.MethodHead} {
-		rush.Method(method, "/api/sales/{id}/result", s.loggedIn(s.limited(method+" /api/sales/{id}/result", withID(saleID, s.result))))
-		r.Method(method, "/api/sales", s.handle(s.listSales))
-		r.Method(method, "/api/sales/{id}", s.handle(s.showSale))
-	}
-	for _, method := range []string{http.MethodGet, http.MethodHead} {
-		r.Method(method, "/pictures/{name}", s.orMissingPage(s.showPicture))
-	}
-	rush.Post("/api/admin/pictures", s.staff("POST /api/admin/pictures", s.addPicture, user.RoleAdmin)) // a picture takes a while
-	downloads := r.With(private, withTimeout(downloadLimit))
-	downloads.Get("/api/admin/orders.csv", s.staff("GET /api/admin/orders.csv", s.adminOrdersCSV, user.RoleViewer, user.RoleAdmin))
-	rush.Post("/api/lab/race", s.inLab("POST /api/lab/race", s.raceInLab))
-	rush.Post("/api/lab/try", s.inLab("POST /api/lab/try", s.tryInLab))
-	rush.Post("/api/lab/without", s.inLab("POST /api/lab/without", s.leaveOutInLab))
-	r.Route("/api", func(r chi.Router) {
-		r.Use(private, middleware.GetHead, withTimeout(answerLimit))
-		r.Post("/otp", s.handle(s.sendCode))
-		r.Post("/register", s.handle(s.register))
-		r.Post("/login", s.handle(s.login))
-		r.Get("/login/captcha", s.handle(s.loginCaptcha))
-		r.Get("/practice", s.handle(s.practiceSum))
-		r.Post("/practice", s.handle(s.checkPractice))
-		r.Post("/logout", s.loggedIn(s.logout))
-		r.Get("/me", s.orVisitor(s.loggedIn(s.limited("GET /api/me", s.me))))
-		r.Post("/password", s.loggedIn(s.changePassword))
-		r.Post("/password/reset", s.handle(s.resetPassword))
-
-		r.Get("/account/sessions", s.loggedIn(s.limited("GET /api/account/sessions", s.listSessions)))
-		r.Post("/account/sessions/{session}/end", s.loggedIn(s.limited("POST /api/account/sessions/{session}/end", s.endSession)))
-		r.Post("/account/nickname", s.loggedIn(s.limited("POST /api/account/nickname", s.setNickname)))
-		r.Post("/account/phone", s.loggedIn(s.changePhone))
-		r.Get("/account/address", s.loggedIn(s.limited("GET /api/account/address", s.showAddress)))
-		r.Post("/account/address", s.loggedIn(s.limited("POST /api/account/address", s.setAddress)))
-		r.Post("/account/address/erase", s.loggedIn(s.limited("POST /api/account/address/erase", s.eraseAddress)))
-
-		r.Get("/slots", s.handle(s.slots))
-		r.Get("/sales/{id}/captcha", s.loggedIn(withID(saleID, s.captcha)))
-		r.Post("/sales/{id}/path", s.loggedIn(s.countAddress(s.limited("POST /api/sales/{id}/path", withID(saleID, s.address)))))
-
-		r.Get("/orders", s.loggedIn(s.limited("GET /api/orders", s.listOrders)))
-		r.Get("/orders/{id}", s.loggedIn(s.limited("GET /api/orders/{id}", withID(orderID, s.showOrder))))
-		r.Get("/orders/{id}/ticket", s.loggedIn(s.limited("GET /api/orders/{id}/ticket", withID(orderID, s.orderTicket))))
-		r.Post("/orders/{id}/pay", s.loggedIn(s.limited("POST /api/orders/{id}/pay", withID(orderID, s.pay))))
-		r.Post("/orders/{id}/address", s.loggedIn(s.limited("POST /api/orders/{id}/address", withID(orderID, s.setOrderAddress))))
-		r.Post("/orders/{id}/cancel", s.loggedIn(s.limited("POST /api/orders/{id}/cancel", withID(orderID, s.cancel))))
-		r.Post("/payments/notify", s.handle(s.paymentNotice))
-		if s.cashier != nil {
-			r.Post("/cashier/{id}", s.loggedIn(s.limited("POST /api/cashier/{id}", withID(orderID, s.useCashier))))
-		}
-
-		r.Route("/admin", s.adminRoutes)
-
-		r.Post("/sandbox/login", s.inSandbox(s.Demo != nil, s.handle(s.demoLogin)))
-		r.Post("/sandbox/bots", s.forBots("POST /api/sandbox/bots", s.startBots))
-		r.Get("/sandbox/bots", s.forBots("GET /api/sandbox/bots", s.showBots))
-		r.Post("/sandbox/teach", s.teaching("POST /api/sandbox/teach", s.startFault))
-		r.Get("/sandbox/teach", s.teaching("GET /api/sandbox/teach", s.showFault))
-		s.classRoutes(r)
-
-		r.Get("/lab", s.inLab("GET /api/lab", s.showLab))
-		r.Get("/lab/source", s.inLab("GET /api/lab/source", s.showLabSource))
-		r.Get("/lab/programs", s.inSandbox(s.Sandbox, s.inLab("GET /api/lab/programs", s.showPrograms)))
-		r.Post("/lab/mine", s.inSandbox(s.Sandbox, s.inLab("POST /api/lab/mine", s.judgeProgram)))
-		r.Get("/lab/exercises", s.inSandbox(s.Sandbox, s.inLab("GET /api/lab/exercises", s.showExercises)))
-		r.Post("/lab/exercises/{name}", s.inSandbox(s.Sandbox, s.inLab("POST /api/lab/exercises/{name}", s.judgeExercise)))
-		r.Get("/lab/run", s.inLab("GET /api/lab/run", s.showLabRun))
-		r.Post("/lab/run", s.inLab("POST /api/lab/run", s.startLab))
-		r.Post("/lab/run/stop", s.inLab("POST /api/lab/run/stop", s.stopLab))
-	})
-	r.Get("/*", s.orMissingPage(s.static))
-	r.Head("/*", s.orMissingPage(s.static))
-	s.http = newHTTPMetrics(r)
-	return r
-}
-
-// allowed returns the methods of a path.
-func allowed(r chi.Router, path string) (methods []string) {
-	for _, m := range []string{http.MethodGet, http.MethodHead, http.MethodPost} {
-		if r.Match(chi.NewRouteContext(), m, path) || m == http.MethodHead && len(methods) > 0 {
-			methods = append(methods, m)
-		}
-	}
-	return methods
-}
 
 // secure reports whether the browser uses TLS: to this server, or to a trusted proxy which says so.
 func (s *Server) secure(r *http.Request) bool {

@@ -248,6 +248,38 @@ func TestTableHasEveryRoute(t *testing.T) {
 	}
 }
 
+// The matrix refuses the callers whom the rows let in nowhere.
+func TestTheMatrixRefusesAsTheRowsDo(t *testing.T) {
+	t.Parallel()
+	const noSession, forbidden, none = "401 not_logged_in", "403 forbidden", "404 not_found"
+	refused := map[string]map[int]string{
+		"anyone": {}, "a link": {}, "the provider": {}, "user": {anonymous: noSession},
+		"owner": {anonymous: noSession, other: none, viewer: none, admin: none},
+		"staff": {anonymous: noSession, other: forbidden, owner: forbidden},
+		"admin": {anonymous: noSession, other: forbidden, viewer: forbidden, owner: forbidden},
+		"lab":   {anonymous: noSession, other: forbidden, viewer: forbidden, owner: forbidden},
+	}
+	for _, row := range accessMatrix {
+		who, inSandbox := strings.CutSuffix(web.WhoMay(row.route), ", in a sandbox")
+		want, known := refused[who]
+		if !known {
+			t.Errorf("%s: who is %q?", row.route, who)
+		}
+		for caller, got := range row.want {
+			expected, is := want[caller]
+			if inSandbox {
+				expected, is = none, true
+			}
+			if is && got != expected && !(strings.HasPrefix(row.route, "HEAD ") && strings.HasPrefix(expected, got)) { // HEAD has no code
+				t.Errorf("%s is for %s, and answers %s with %s, want %s", row.route, who, callers[caller], got, expected)
+			}
+			if !is && (got == noSession || got == forbidden && who != "the provider") {
+				t.Errorf("%s is for %s, and refuses %s with %s", row.route, who, callers[caller], got)
+			}
+		}
+	}
+}
+
 // Below /api/admin no route is open to a buyer, and a viewer changes nothing.
 func TestStaffRoutesAreClosed(t *testing.T) {
 	t.Parallel()

@@ -224,7 +224,7 @@ func (r *repository) wrongInRow(row indexRow) (wrong []string) {
 		}
 		for _, m := range reRoute.FindAllStringSubmatch(command, -1) {
 			at := strings.Replace(regexp.MustCompile(`/[0-9]+`).ReplaceAllString(m[2], "/{id}"), "$P", "{path}", 1)
-			missing(m[1] == "" && !strings.Contains(command, "$S"+m[2]) || strings.Contains(r.sources["web/web.go"], at+`"`), "the route /api%s", at)
+			missing(m[1] == "" && !strings.Contains(command, "$S"+m[2]) || r.hasRoute(at), "the route /api%s", at)
 		}
 		for _, m := range reTestRun.FindAllStringSubmatch(command, -1) {
 			for _, test := range strings.Split(m[1], "|") {
@@ -254,6 +254,16 @@ func (r *repository) hasCode(file, name string) bool {
 	}
 	raw, err := os.ReadFile(filepath.Join(r.root, file))
 	return err == nil && regexp.MustCompile(`\b`+name+`\b`).Match(raw)
+}
+
+// hasRoute reports whether a row of web has the route, below /api.
+func (r *repository) hasRoute(at string) bool {
+	for file, text := range r.sources {
+		if path.Dir(file) == "web" && !strings.HasSuffix(file, "_test.go") && strings.Contains(text, `"/api`+at+`"`) {
+			return true
+		}
+	}
+	return false
 }
 
 func (r *repository) canSee(what string) bool {

@@ -1,0 +1,167 @@
+package web
+
+import (
+	"cmp"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/go-chi/chi/v5/middleware"
+
+	"miaosha/user"
+)
+
+// row is a route of the shop. It is the one place that names the route: the router, its limits, and the tables of README.md
+// and of the tests are made of the rows. They stand beside their handlers.
+type row struct {
+	method, path string
+	who          string // may ask
+	rule         rule
+	within       time.Duration
+	open         func(*Server, limits) openHandler
+}
+
+// route makes a row. A call without who may ask, or without a rule of limits, does not compile, and neither does a handler
+// that is not for those who may ask. method is get, post or getAndHead; within is the time limit of an answer.
+func route[H any](method, path string, by audience[H], of rule, within time.Duration, h H) row {
+	return row{method, path, by.name, of, within, func(s *Server, l limits) openHandler { return by.door(s, l, h) }}
+}
+
+const (
+	get        = http.MethodGet
+	post       = http.MethodPost
+	getAndHead = http.MethodGet + " " + http.MethodHead // other rows of GET below /api answer HEAD as GET, unless they are a stream or a file
+
+	// answerLimit is the time limit of most requests. If a store hangs, the client hears busy after that time.
+	answerLimit = 3 * time.Second
+
+	// ownTime is for a handler with a time limit of its own. An event stream lasts as long as its client listens. The engine
+	// bounds buy and result, the cache bounds the two lists.
+	ownTime time.Duration = 0
+)
+
+// openHandler is a handler for anyone, sessionHandler one for logged-in users, idHandler one for their things or a sale.
+type (
+	openHandler       = func(http.ResponseWriter, *http.Request) error
+	sessionHandler    = func(http.ResponseWriter, *http.Request, user.Session) error
+	idHandler[ID any] = func(http.ResponseWriter, *http.Request, user.Session, ID) error
+	saleHandler       = idHandler[int64]
+)
+
+// audience is who may ask for a route. The door lets them in to a handler of their kind, behind the limits, and refuses all others.
+type audience[H any] struct {
+	name string // in README.md
+	door func(*Server, limits, H) openHandler
+}
+
+var (
+	everyone = audience[openHandler]{"anyone", func(s *Server, l limits, h openHandler) openHandler {
+		return func(w http.ResponseWriter, r *http.Request) error {
+			if err := s.allow(l, r, 0); err != nil {
+				return err
+			}
+			return h(w, r)
+		}
+	}}
+	visitors = audience[sessionHandler]{"anyone", func(s *Server, l limits, h sessionHandler) openHandler {
+		return s.orVisitor(s.loggedIn(s.limited(l, h)))
+	}}
+	users  = audience[sessionHandler]{"user", func(s *Server, l limits, h sessionHandler) openHandler { return s.loggedIn(s.limited(l, h)) }}
+	buyers = withID("user", saleID)
+	owners = withID("owner", orderID)
+)
+
+// withID is users, for a handler that takes the {id} of its route. read is saleID or orderID.
+func withID[ID any](name string, read func(*http.Request) (ID, error)) audience[idHandler[ID]] {
+	return audience[idHandler[ID]]{name, func(s *Server, l limits, h idHandler[ID]) openHandler { return users.door(s, l, byID(read, h)) }}
+}
+
+// byID runs a handler with the {id} of its route.
+func byID[ID any](read func(*http.Request) (ID, error), h idHandler[ID]) sessionHandler {
+	return func(w http.ResponseWriter, r *http.Request, session user.Session) error {
+		id, err := read(r)
+		if err != nil {
+			return err
+		}
+		return h(w, r, session, id)
+	}
+}
+
+// onlyIf is by in a sandbox that has what the route is for. Elsewhere there is no such page.
+func onlyIf[H any](has bool, by audience[H]) audience[H] {
+	by.name += ", in a sandbox"
+	if !has {
+		by.door = func(*Server, limits, H) openHandler { return noPage }
+	}
+	return by
+}
+
+func noPage(http.ResponseWriter, *http.Request) error { return errNoPage }
+
+// rows lists all routes of the shop.
+func (s *Server) rows() []row {
+	return slices.Concat(s.pageRows(), s.listRows(), s.pictureRows(), s.purchaseRows(), s.orderRows(), s.noticeRows(),
+		s.loginRows(), s.accountRows(), s.liveRows(), s.staffRows(), s.sandboxRows(), s.labRows())
+}
+
+// router routes the requests of the shop to the handlers of the rows.
+func (s *Server) router() chi.Router {
+	r := chi.NewRouter()
+	r.Use(s.measure, s.recoverer, s.headers)
+	if len(s.cfg.TrustedProxies) > 0 {
+		r.Use(middleware.ClientIPFromXFF(s.cfg.TrustedProxies...))
+	}
+	r.Use(s.bound, s.sameSite, s.oneMeaning) // what the latter two refuse is bound, too
+	r.NotFound(s.handle(s.orMissingPage(noPage)))
+	r.MethodNotAllowed(s.handle(func(w http.ResponseWriter, q *http.Request) error {
+		methods := allowed(r, cmp.Or(q.URL.RawPath, q.URL.Path)) // as the router reads it
+		if len(methods) == 0 {
+			return errNoPage // the router takes a method that it does not know for a wrong one
+		}
+		w.Header().Set("Allow", strings.Join(methods, ", "))
+		return errMethod
+	}))
+	rows := s.rows()
+	for _, row := range rows {
+		switch api := strings.HasPrefix(row.path, "/api/"); {
+		case !api:
+			s.add(r, row, row.path)
+		case row.within == ownTime:
+			s.add(r.With(private), row, row.path)
+		case row.within != answerLimit:
+			s.add(r.With(private, withTimeout(row.within)), row, row.path)
+		}
+	}
+	r.Route("/api", func(r chi.Router) {
+		r.Use(private, middleware.GetHead, withTimeout(answerLimit))
+		for _, row := range rows {
+			if path, api := strings.CutPrefix(row.path, "/api"); api && row.within == answerLimit {
+				s.add(r, row, path)
+			}
+		}
+	})
+	return r
+}
+
+// add adds the route of a row to a router.
+func (s *Server) add(r chi.Router, row row, path string) {
+	h := row.open(s, s.limits.atTheDoor(row.rule))
+	if !strings.HasPrefix(row.path, "/api/") {
+		h = s.orMissingPage(h)
+	}
+	for method := range strings.FieldsSeq(row.method) {
+		r.Method(method, path, s.handle(h))
+	}
+}
+
+// allowed returns the methods of a path.
+func allowed(r chi.Router, path string) (methods []string) {
+	for _, m := range []string{http.MethodGet, http.MethodHead, http.MethodPost} {
+		if r.Match(chi.NewRouteContext(), m, path) || m == http.MethodHead && len(methods) > 0 {
+			methods = append(methods, m)
+		}
+	}
+	return methods
+}
