@@ -36,7 +36,7 @@ type sessionJSON struct {
 }
 
 func (s *Server) listSessions(w http.ResponseWriter, r *http.Request, session user.Session) error {
-	list, err := s.Sessions.List(r.Context(), session.UserID, s.token(r))
+	list, err := s.Sessions.List(r.Context(), session.UserID, s.desk.token(r))
 	if err != nil {
 		return err
 	}
@@ -63,8 +63,8 @@ func (s *Server) endSession(w http.ResponseWriter, r *http.Request, session user
 	if err := s.Sessions.EndListed(r.Context(), session.UserID, id); err != nil {
 		return err
 	}
-	if id == user.SessionID(s.token(r)) {
-		s.setCookie(w, r, "", time.Unix(1, 0))
+	if id == user.SessionID(s.desk.token(r)) {
+		s.desk.setCookie(w, r, "", time.Unix(1, 0))
 	}
 	return ok(w, 200, nil)
 }
@@ -90,7 +90,7 @@ func (s *Server) changePhone(w http.ResponseWriter, r *http.Request, session use
 	}
 	device, err := s.Users.ChangePhone(r.Context(), session.UserID, in.Phone, in.Code, in.Password, from)
 	if device != "" {
-		s.setDevice(w, r, device)
+		s.desk.setDevice(w, r, device)
 	}
 	if err != nil {
 		return err

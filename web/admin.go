@@ -22,15 +22,15 @@ func (s *Server) staffRows() []row {
 
 // staffWith are the logged-in users with one of the roles.
 func staffWith(name string, roles ...string) audience[adminHandler] {
-	return audience[adminHandler]{name, func(s *Server, l limits, h adminHandler) openHandler {
-		return users.door(s, l, func(w http.ResponseWriter, r *http.Request, session user.Session) error {
+	return audience[adminHandler]{name, func(d *desk, l limits, h adminHandler) openHandler {
+		return users.door(d, l, func(w http.ResponseWriter, r *http.Request, session user.Session) error {
 			if session.Role == user.RoleDue {
 				return errNewPassword
 			}
 			if !slices.Contains(roles, session.Role) {
 				return errForbidden
 			}
-			return h(w, r, admin.By{UserID: session.UserID, From: s.clientIP(r), Whole: session.Role == user.RoleAdmin, At: time.Now()})
+			return h(w, r, admin.By{UserID: session.UserID, From: d.clientIP(r), Whole: session.Role == user.RoleAdmin, At: time.Now()})
 		})
 	}}
 }
@@ -42,5 +42,5 @@ var (
 
 // keyedAdmins are admins whose change is made once for each key.
 func (s *Server) keyedAdmins() audience[adminHandler] {
-	return audience[adminHandler]{admins.name, func(_ *Server, l limits, h adminHandler) openHandler { return admins.door(s, l, s.keyed(h)) }}
+	return audience[adminHandler]{admins.name, func(d *desk, l limits, h adminHandler) openHandler { return admins.door(d, l, s.keyed(h)) }}
 }

@@ -45,7 +45,7 @@ func (s *Server) adminGoods(w http.ResponseWriter, r *http.Request, _ admin.By) 
 		Next  int64       `json:"next,omitempty"` // the cursor of the next page
 	}{make([]staffItem, 0, len(items)), next}
 	for _, it := range items {
-		out.Goods = append(out.Goods, staffItem{it, s.assets.url(it.Image)})
+		out.Goods = append(out.Goods, staffItem{it, s.desk.assets.url(it.Image)})
 	}
 	return ok(w, 200, out)
 }
@@ -64,7 +64,7 @@ func (s *Server) answerItem(w http.ResponseWriter, r *http.Request, id int64) er
 	if err != nil {
 		return err
 	}
-	return ok(w, 200, staffItem{it, s.assets.url(it.Image)})
+	return ok(w, 200, staffItem{it, s.desk.assets.url(it.Image)})
 }
 
 func itemID(r *http.Request) (int64, error) { return pathID(r, goods.ErrNoItem) }

@@ -36,13 +36,13 @@ func (s *Server) adminLive(w http.ResponseWriter, r *http.Request, by admin.By) 
 	if err != nil {
 		return err
 	}
-	place, err := s.streams.take(s.originOf(r), by.UserID)
+	place, err := s.streams.take(s.desk.originOf(r), by.UserID)
 	if err != nil {
 		return err
 	}
 	defer s.streams.leave(place)
 	return s.pushLive(w, r, sale, place, false, func() bool {
-		session, err := s.Sessions.Get(r.Context(), s.token(r))
+		session, err := s.Sessions.Get(r.Context(), s.desk.token(r))
 		if err != nil { // a store that is away ends no stream
 			return !errors.Is(err, user.ErrNoSession)
 		}
@@ -64,7 +64,7 @@ func (s *Server) guestLive(w http.ResponseWriter, r *http.Request) error {
 	if !mayWatch() {
 		return errLink
 	}
-	place, err := s.guests.take(s.originOf(r), 0)
+	place, err := s.guests.take(s.desk.originOf(r), 0)
 	if err != nil {
 		return err
 	}
@@ -89,7 +89,7 @@ func (s *Server) pushLive(w http.ResponseWriter, r *http.Request, sale int64, at
 			view, next = s.Live.Latest()
 		case <-r.Context().Done():
 			return r.Context().Err()
-		case <-s.closing:
+		case <-s.desk.closing:
 			return seckill.ErrBusy
 		case <-at.lost:
 			return seckill.ErrBusy
@@ -113,7 +113,7 @@ func (s *Server) pushLive(w http.ResponseWriter, r *http.Request, sale int64, at
 		select {
 		case <-r.Context().Done():
 			return nil
-		case <-s.closing:
+		case <-s.desk.closing:
 			return nil
 		case <-at.lost:
 			return nil

@@ -49,7 +49,7 @@ func (s *Server) downloadLog(w http.ResponseWriter, r *http.Request, by admin.By
 		return err
 	}
 	header := []string{"id", "at", "by_user", "name", "by_login", "origin", "action", "subject", "before", "after"}
-	return s.sendCSV(w, "log.csv", raw, header, func(yield func([]any, error) bool) {
+	return s.desk.sendCSV(w, "log.csv", raw, header, func(yield func([]any, error) bool) {
 		for l, err := range s.Admin.WholeLog(ctx, by, f) {
 			who := ""
 			if l.ByUser != nil {

@@ -193,7 +193,7 @@ func (s *Server) refundOrders(w http.ResponseWriter, r *http.Request, by admin.B
 	for _, done := range s.Admin.RefundAll(r.Context(), by, ids) {
 		is := result{Order: done.Order, Code: "ok"}
 		if done.Err != nil {
-			is.Code, is.Msg = s.partOfAnswer(r, done.Err)
+			is.Code, is.Msg = s.desk.partOfAnswer(r, done.Err)
 		}
 		out.Orders = append(out.Orders, is)
 	}

@@ -59,7 +59,7 @@ func (s *Server) adminOrdersCSV(w http.ResponseWriter, r *http.Request, by admin
 	if file.chinese && !file.raw {
 		columns = orderColumns[0]
 	}
-	return s.sendCSV(w, "orders.csv", file.raw, columns, func(yield func([]any, error) bool) {
+	return s.desk.sendCSV(w, "orders.csv", file.raw, columns, func(yield func([]any, error) bool) {
 		for noted := false; ; noted = true {
 			orders, payments, next, err := s.ordersWithPayments(r.Context(), by, f)
 			if err == nil && !noted {

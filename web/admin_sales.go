@@ -36,7 +36,7 @@ type staffSale struct {
 }
 
 func (s *Server) newStaffSale(sale admin.Sale) staffSale {
-	return staffSale{sale, s.assets.url(sale.Image)}
+	return staffSale{sale, s.desk.assets.url(sale.Image)}
 }
 
 // adminSales answers with a page of sales, newest first.

@@ -38,7 +38,7 @@ func (s *Server) classRows() []row {
 
 // classToken returns the token of the browser's seat in a class, "" for none.
 func (s *Server) classToken(r *http.Request) string {
-	if c, err := r.Cookie(s.cookieName(r, "class")); err == nil && len(c.Value) == len(rand.Text()) {
+	if c, err := r.Cookie(s.desk.cookieName(r, "class")); err == nil && len(c.Value) == len(rand.Text()) {
 		return c.Value
 	}
 	return ""
@@ -64,12 +64,12 @@ func (s *Server) joinClass(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	token, seat, err := s.classes.join(typed.Parcel(in.Code), name, s.classToken(r), key, s.originOf(r), time.Now())
+	token, seat, err := s.classes.join(typed.Parcel(in.Code), name, s.classToken(r), key, s.desk.originOf(r), time.Now())
 	if err != nil {
 		return err
 	}
-	http.SetCookie(w, &http.Cookie{Name: s.cookieName(r, "class"), Value: token, Path: "/", MaxAge: int(classLife.Seconds()),
-		HttpOnly: true, Secure: s.secure(r), SameSite: http.SameSiteStrictMode})
+	http.SetCookie(w, &http.Cookie{Name: s.desk.cookieName(r, "class"), Value: token, Path: "/", MaxAge: int(classLife.Seconds()),
+		HttpOnly: true, Secure: s.desk.secure(r), SameSite: http.SameSiteStrictMode})
 	return ok(w, 200, seat)
 }
 
@@ -206,7 +206,7 @@ func (s *Server) classCSV(w http.ResponseWriter, r *http.Request, _ admin.By) er
 	}
 	number := func(f float64) value { return value(strconv.FormatFloat(f, 'f', 2, 64)) }
 	header := []string{"student", "joined_at", "exercise", "solved", "tries", "sql_per_order", "clicks_per_second", "solved_at"}
-	return s.sendCSV(w, "class-"+v.Code+".csv", raw, header, func(yield func([]any, error) bool) {
+	return s.desk.sendCSV(w, "class-"+v.Code+".csv", raw, header, func(yield func([]any, error) bool) {
 		for _, st := range v.Students {
 			if len(st.Exercises) == 0 && !yield([]any{st.Nickname, value(st.JoinedAt), "", "", "", "", "", ""}, nil) {
 				return

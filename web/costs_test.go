@@ -320,12 +320,12 @@ func openCostShop(t *testing.T, w *world, n int) *costShop {
 	if c.server, err = New(cfg, deps, "http://"+c.addr); err != nil {
 		t.Fatal(err)
 	}
-	for path, f := range c.server.assets.files {
-		if largest := c.server.assets.files[c.file]; largest == nil || len(f.plain.bytes) > len(largest.plain.bytes) {
+	for path, f := range c.server.desk.assets.files {
+		if largest := c.server.desk.assets.files[c.file]; largest == nil || len(f.plain.bytes) > len(largest.plain.bytes) {
 			c.file = path
 		}
 	}
-	for _, b := range c.server.limits.made {
+	for _, b := range c.server.desk.limits.made {
 		b.most = user.Limit{}
 	}
 	for _, w := range c.workers {

@@ -33,7 +33,7 @@ type value string
 //
 // An error before the first row is the answer. After that the status is sent: the connection is broken off, so that no client
 // takes a part for the whole.
-func (s *Server) sendCSV(w http.ResponseWriter, name string, raw bool, header []string, rows iter.Seq2[[]any, error]) error {
+func (d *desk) sendCSV(w http.ResponseWriter, name string, raw bool, header []string, rows iter.Seq2[[]any, error]) error {
 	rc, out, begun := http.NewResponseController(w), csv.NewWriter(w), false
 	out.UseCRLF = true
 	begin := func() error {
@@ -51,7 +51,7 @@ func (s *Server) sendCSV(w http.ResponseWriter, name string, raw bool, header []
 		if err != nil && !begun {
 			return err
 		}
-		if err == nil && s.isClosing() {
+		if err == nil && d.isClosing() {
 			err = errStopping
 		}
 		if err == nil {
@@ -64,7 +64,7 @@ func (s *Server) sendCSV(w http.ResponseWriter, name string, raw bool, header []
 			err = out.Write(cells(row, raw))
 		}
 		if err != nil {
-			s.Log.Warn("a download broke off", "file", name, "err", err)
+			d.log.Warn("a download broke off", "file", name, "err", err)
 			panic(http.ErrAbortHandler)
 		}
 	}

@@ -21,7 +21,7 @@ var csvHeader = []string{"id", "title"} // one for all downloads, as the shop's
 // err if it is not nil.
 func serveCSV(t *testing.T, raw bool, rows [][]string, err error) (url string) {
 	t.Helper()
-	s := &Server{Deps: Deps{Log: slog.New(slog.DiscardHandler)}, closing: make(chan struct{})}
+	s := &Server{desk: &desk{log: slog.New(slog.DiscardHandler), closing: make(chan struct{})}}
 	var all iter.Seq2[[]any, error] = func(yield func([]any, error) bool) {
 		for _, row := range rows {
 			if !yield([]any{value(row[0]), row[1]}, nil) {
@@ -32,8 +32,8 @@ func serveCSV(t *testing.T, raw bool, rows [][]string, err error) (url string) {
 			yield(nil, err)
 		}
 	}
-	server := httptest.NewServer(s.recoverer(s.handle(func(w http.ResponseWriter, _ *http.Request) error {
-		return s.sendCSV(w, "订单.csv", raw, csvHeader, all)
+	server := httptest.NewServer(s.recoverer(s.desk.handle(func(w http.ResponseWriter, _ *http.Request) error {
+		return s.desk.sendCSV(w, "订单.csv", raw, csvHeader, all)
 	})))
 	t.Cleanup(server.Close)
 	return server.URL

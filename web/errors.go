@@ -144,7 +144,7 @@ var retrySoon = [][]string{{"1"}, {"2"}}
 // writeError answers with the refusal of err. For any other error it answers internal with an id, and
 // logs the error under that id. The first loop is for speed: a crowd gets these refusals as bytes that
 // are ready.
-func (s *Server) writeError(w http.ResponseWriter, r *http.Request, err error) {
+func (d *desk) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	for i := range refusals {
 		if f := &refusals[i]; err == f.err {
 			f.write(w, r)
@@ -196,12 +196,12 @@ func (s *Server) writeError(w http.ResponseWriter, r *http.Request, err error) {
 		return
 	}
 	if isUnavailable(err) {
-		s.faults.Do(func() { s.Log.Error("a store is unavailable", "path", routePattern(r), "err", err) })
-		s.writeError(w, r, seckill.ErrBusy)
+		d.faults.Do(func() { d.log.Error("a store is unavailable", "path", routePattern(r), "err", err) })
+		d.writeError(w, r, seckill.ErrBusy)
 		return
 	}
 	id := uuid.NewString()
-	s.Log.Error("internal error", "id", id, "method", r.Method, "path", routePattern(r), "err", err)
+	d.log.Error("internal error", "id", id, "method", r.Method, "path", routePattern(r), "err", err)
 	zh, en := internalMsg(id)
 	refuse(w, r, 500, "internal", zh, en, map[string]any{"id": id})
 }
@@ -231,13 +231,13 @@ func codeAndMsg(r *http.Request, err error, id string) (code, msg string) {
 }
 
 // partOfAnswer is codeAndMsg for an error of one of many things that a request did. It logs what is no refusal.
-func (s *Server) partOfAnswer(r *http.Request, err error) (code, msg string) {
+func (d *desk) partOfAnswer(r *http.Request, err error) (code, msg string) {
 	if refusalOf(err) == nil && isUnavailable(err) {
 		err = seckill.ErrBusy
 	}
 	id := uuid.NewString()
 	if refusalOf(err) == nil {
-		s.Log.Error("internal error", "id", id, "method", r.Method, "path", routePattern(r), "err", err)
+		d.log.Error("internal error", "id", id, "method", r.Method, "path", routePattern(r), "err", err)
 	}
 	return codeAndMsg(r, err, id)
 }

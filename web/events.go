@@ -27,7 +27,7 @@ func (s *Server) saleEvents(w http.ResponseWriter, r *http.Request, session user
 	if err != nil {
 		return err
 	}
-	place, err := s.streams.take(s.originOf(r), session.UserID)
+	place, err := s.streams.take(s.desk.originOf(r), session.UserID)
 	if err != nil {
 		return err
 	}
@@ -60,14 +60,14 @@ func (s *Server) pushEvents(out *stream, r *http.Request, sale goods.Sale, at *s
 		select {
 		case <-r.Context().Done():
 			return
-		case <-s.closing:
+		case <-s.desk.closing:
 			return
 		case <-at.lost:
 			return
 		case <-news:
 			look = true
 		case <-tick.C:
-			if _, err := s.Sessions.Get(r.Context(), s.token(r)); errors.Is(err, user.ErrNoSession) {
+			if _, err := s.Sessions.Get(r.Context(), s.desk.token(r)); errors.Is(err, user.ErrNoSession) {
 				return
 			}
 			look = look || !st.Final()

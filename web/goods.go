@@ -39,7 +39,7 @@ type saleJSON struct {
 
 // newSaleJSON returns a sale with left units at the shop's time now.
 func (s *Server) newSaleJSON(g goods.Sale, now time.Time, left int, zh bool) saleJSON {
-	out := saleJSON{ID: g.ID, Title: g.Title, Image: s.assets.url(g.Image), Price: g.Price, ListPrice: g.ListPrice,
+	out := saleJSON{ID: g.ID, Title: g.Title, Image: s.desk.assets.url(g.Image), Price: g.Price, ListPrice: g.ListPrice,
 		Total: g.Total, Left: left, StartAt: formatTime(g.StartsAt), EndAt: formatTime(g.EndsAt), State: stateAt(g, now, left)}
 	if !zh && g.TitleEN != "" {
 		out.Title = g.TitleEN

@@ -82,7 +82,7 @@ func refuseOpsHost(w http.ResponseWriter, r *http.Request) {
 // refuseHost answers a request for a name that is none of this shop's.
 func (s *Server) refuseHost(w http.ResponseWriter, r *http.Request) {
 	s.strangeHost.Do(func() {
-		s.Log.Warn("requests are refused because their header Host is no name of this shop: add the name with --allow-host (MIAOSHA_ALLOW_HOST), or the address of the proxy in front with --trusted-proxies (MIAOSHA_TRUSTED_PROXIES)",
+		s.desk.log.Warn("requests are refused because their header Host is no name of this shop: add the name with --allow-host (MIAOSHA_ALLOW_HOST), or the address of the proxy in front with --trusted-proxies (MIAOSHA_TRUSTED_PROXIES)",
 			"host", headerText(r.Host), "from", r.RemoteAddr)
 	})
 	refuseHostName(w, r, headerText(r.Host))
@@ -96,7 +96,7 @@ func (s *Server) refuseOrigin(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.strangeOrigin.Do(func() {
-		s.Log.Warn("POSTs are refused because their header Origin, the address of the page, is not that of the header Host: let the proxy in front pass Host on (nginx: proxy_set_header Host $http_host) and set X-Forwarded-For and X-Forwarded-Proto, and name it with --trusted-proxies or the shop with --allow-host",
+		s.desk.log.Warn("POSTs are refused because their header Origin, the address of the page, is not that of the header Host: let the proxy in front pass Host on (nginx: proxy_set_header Host $http_host) and set X-Forwarded-For and X-Forwarded-Proto, and name it with --trusted-proxies or the shop with --allow-host",
 			"origin", origin, "host", host, "x_forwarded_proto", headerText(r.Header.Get("X-Forwarded-Proto")), "from", r.RemoteAddr)
 	})
 	refuseOtherOrigin(w, r, origin, host)

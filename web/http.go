@@ -25,10 +25,10 @@ import (
 )
 
 // handle makes an http.HandlerFunc of a handler that returns an error.
-func (s *Server) handle(h func(http.ResponseWriter, *http.Request) error) http.HandlerFunc {
+func (d *desk) handle(h func(http.ResponseWriter, *http.Request) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if err := h(w, r); err != nil {
-			s.writeError(w, r, err)
+			d.writeError(w, r, err)
 		}
 	}
 }
@@ -122,10 +122,10 @@ func (s *Server) headers(next http.Handler) http.Handler {
 		h["Referrer-Policy"] = sameOrigin
 		// A proxy that ends such a request elsewhere than net/http does must not find a second one
 		// behind it. net/http hides Transfer-Encoding in HTTP/1.0.
-		if len(r.TransferEncoding) > 0 || !r.ProtoAtLeast(1, 1) || s.isClosing() {
+		if len(r.TransferEncoding) > 0 || !r.ProtoAtLeast(1, 1) || s.desk.isClosing() {
 			h["Connection"] = closing
 		}
-		if s.secure(r) {
+		if s.desk.secure(r) {
 			h["Strict-Transport-Security"] = year
 		}
 		next.ServeHTTP(w, r)
@@ -134,7 +134,7 @@ func (s *Server) headers(next http.Handler) http.Handler {
 
 // answerBusy answers a request on a connection beyond the limit.
 func (s *Server) answerBusy(w http.ResponseWriter, r *http.Request) {
-	s.headers(s.handle(func(http.ResponseWriter, *http.Request) error { return seckill.ErrBusy })).ServeHTTP(w, r)
+	s.headers(s.desk.handle(func(http.ResponseWriter, *http.Request) error { return seckill.ErrBusy })).ServeHTTP(w, r)
 }
 
 // private forbids every cache to store the answer.
@@ -170,7 +170,7 @@ func (s *Server) recoverer(next http.Handler) http.Handler {
 				if p == http.ErrAbortHandler {
 					panic(p)
 				}
-				s.writeError(w, r, fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
+				s.desk.writeError(w, r, fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
 			}
 		}()
 		next.ServeHTTP(w, r)

@@ -63,7 +63,7 @@ func FuzzBody(f *testing.F) {
 				t.Errorf("%q: %v is not a bad request", raw, err)
 			}
 			w := httptest.NewRecorder()
-			(&Server{}).writeError(w, httptest.NewRequest("POST", "/", http.NoBody), err)
+			(&desk{}).writeError(w, httptest.NewRequest("POST", "/", http.NoBody), err)
 			if w.Code != 400 || !json.Valid(w.Body.Bytes()) {
 				t.Errorf("%q: answered %d %s", raw, w.Code, w.Body)
 			}
@@ -220,11 +220,11 @@ func TestAnUnsureChangeIsNotBusy(t *testing.T) {
 	for language, says := range map[string]string{"zh-CN": "请先核对当前内容", "en-GB": "before you try again"} {
 		w, r := httptest.NewRecorder(), httptest.NewRequest("POST", "/", http.NoBody)
 		r.Header.Set("Accept-Language", language)
-		(&Server{}).writeError(w, r, err)
+		(&desk{}).writeError(w, r, err)
 		if body := w.Body.String(); w.Code != 504 || w.Header().Get("Retry-After") != "" || !strings.Contains(body, `"unsure"`) || !strings.Contains(body, says) {
 			t.Errorf("%d %v %s", w.Code, w.Header(), body)
 		}
-		if code, msg := (&Server{}).partOfAnswer(r, err); code != "unsure" || !strings.Contains(msg, says) {
+		if code, msg := (&desk{}).partOfAnswer(r, err); code != "unsure" || !strings.Contains(msg, says) {
 			t.Errorf("as a part of an answer it is %s, %s", code, msg)
 		}
 	}

@@ -45,9 +45,9 @@ func (s *Server) labRows() []row {
 
 // inLab are administrators, and in the sandbox all.
 func (s *Server) inLab() audience[labHandler] {
-	return audience[labHandler]{"lab", func(_ *Server, l limits, h labHandler) openHandler {
+	return audience[labHandler]{"lab", func(d *desk, l limits, h labHandler) openHandler {
 		behind := func(w http.ResponseWriter, r *http.Request, caller labCaller) (err error) {
-			if err := s.allow(l, r, caller.user); err != nil {
+			if err := d.allow(l, r, caller.user); err != nil {
 				return err
 			}
 			if caller.key, err = readKey(r); err != nil {
@@ -64,11 +64,11 @@ func (s *Server) inLab() audience[labHandler] {
 				return behind(w, r, caller)
 			}
 		}
-		return s.loggedIn(func(w http.ResponseWriter, r *http.Request, who user.Session) error {
+		return d.loggedIn(func(w http.ResponseWriter, r *http.Request, who user.Session) error {
 			if who.Role != user.RoleAdmin {
 				return errForbidden
 			}
-			return behind(w, r, labCaller{user: who.UserID, admin: true, address: s.clientIP(r)})
+			return behind(w, r, labCaller{user: who.UserID, admin: true, address: d.clientIP(r)})
 		})
 	}}
 }
@@ -77,17 +77,17 @@ func (s *Server) inLab() audience[labHandler] {
 // stop the visitor's runs.
 func (s *Server) labVisitor(r *http.Request) (labCaller, error) {
 	s.classes.attend(s.classToken(r), time.Now())
-	if token := s.token(r); token != "" {
-		who, err := s.session(r, token)
+	if token := s.desk.token(r); token != "" {
+		who, err := s.desk.session(r, token)
 		if err == nil {
-			return labCaller{user: who.UserID, admin: who.Role == user.RoleAdmin, from: s.clientNetwork(r), address: s.clientIP(r)}, nil
+			return labCaller{user: who.UserID, admin: who.Role == user.RoleAdmin, from: s.desk.clientNetwork(r), address: s.desk.clientIP(r)}, nil
 		}
 		if err == errOtherUser {
 			return labCaller{}, err
 		}
 	}
-	caller := labCaller{from: s.clientNetwork(r)}
-	if c, err := r.Cookie(s.cookieName(r, "lab")); err == nil && len(c.Value) == len(rand.Text()) {
+	caller := labCaller{from: s.desk.clientNetwork(r)}
+	if c, err := r.Cookie(s.desk.cookieName(r, "lab")); err == nil && len(c.Value) == len(rand.Text()) {
 		caller.browser = c.Value
 	}
 	return caller, nil
@@ -112,7 +112,7 @@ func (s *Server) noteDone(ctx context.Context, by admin.By, action, subject stri
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteLimit)
 	defer cancel()
 	if err := s.Admin.Note(ctx, by, action, subject, after); err != nil {
-		s.Log.Warn("the log of the staff may lack a line", "by", by.UserID, "origin", by.From, "action", action, "subject", subject, "after", after, "err", err)
+		s.desk.log.Warn("the log of the staff may lack a line", "by", by.UserID, "origin", by.From, "action", action, "subject", subject, "after", after, "err", err)
 	}
 }
 
@@ -122,8 +122,8 @@ const noteLimit = time.Second
 func (s *Server) known(w http.ResponseWriter, r *http.Request, caller labCaller) labCaller {
 	if caller.user == 0 && caller.browser == "" {
 		caller.browser = rand.Text()
-		http.SetCookie(w, &http.Cookie{Name: s.cookieName(r, "lab"), Value: caller.browser, Path: "/",
-			HttpOnly: true, Secure: s.secure(r), SameSite: http.SameSiteStrictMode})
+		http.SetCookie(w, &http.Cookie{Name: s.desk.cookieName(r, "lab"), Value: caller.browser, Path: "/",
+			HttpOnly: true, Secure: s.desk.secure(r), SameSite: http.SameSiteStrictMode})
 	}
 	return caller
 }
@@ -225,7 +225,7 @@ func (s *Server) showLabRun(w http.ResponseWriter, r *http.Request, caller labCa
 	etag := fmt.Sprintf(`"%x"`, sha256.Sum256(b))
 	same := r.Header.Get("If-None-Match") == etag // a job that waits, or that has ended
 	if !same {
-		if err := s.limits.bucket(labReads).takeN(bucketKey{addr: s.clientNetwork(r)}, len(b)>>12); err != nil {
+		if err := s.desk.limits.bucket(labReads).takeN(bucketKey{addr: s.desk.clientNetwork(r)}, len(b)>>12); err != nil {
 			return err
 		}
 	}

@@ -31,7 +31,7 @@ func TestResultsOfProgramsAreBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.limits.bucket(programs).most = user.Limit{} // off
+	s.desk.limits.bucket(programs).most = user.Limit{} // off
 	ask := func(method, path, from, body string, headers ...string) *httptest.ResponseRecorder {
 		r := httptest.NewRequest(method, path, strings.NewReader(body))
 		r.RemoteAddr, r.Host = from+":1", "127.0.0.1"

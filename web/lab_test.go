@@ -422,7 +422,7 @@ func TestLabIsFreeOnceItsEndIsVisible(t *testing.T) {
 			return lab.ExperimentResult{}, nil
 		},
 	})
-	l.s.limits.bucket(labReads).most = user.Limit{} // off: no browser asks so often
+	l.s.desk.limits.bucket(labReads).most = user.Limit{} // off: no browser asks so often
 	l.works()
 	for i := range 3000 {
 		if a := l.post("/api/lab/try", aTry); a.Status != 200 {

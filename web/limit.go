@@ -54,7 +54,7 @@ func (s *Server) bound(next http.Handler) http.Handler {
 		return next // --ip-rate off
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		from, notice, err := bucketKey{addr: s.clientNetwork(r)}, r.Method == http.MethodPost && r.URL.Path == noticePath, error(nil)
+		from, notice, err := bucketKey{addr: s.desk.clientNetwork(r)}, r.Method == http.MethodPost && r.URL.Path == noticePath, error(nil)
 		if notice {
 			err = forged.empty(from)
 		} else {
@@ -72,9 +72,9 @@ func (s *Server) bound(next http.Handler) http.Handler {
 		select {
 		case <-wait.C:
 		case <-r.Context().Done():
-		case <-s.closing:
+		case <-s.desk.closing:
 		}
-		s.writeError(w, r, err)
+		s.desk.writeError(w, r, err)
 	})
 }
 
@@ -107,9 +107,9 @@ func (b *buckets) empty(k bucketKey) error {
 // allow takes a token from each limit of a route, in the order of its row, and returns the first refusal. The
 // user's limits stand before those of the address: a user who is refused takes nothing from the others behind
 // the address. A route for anyone has no limit of a user; its userID is 0.
-func (s *Server) allow(l limits, r *http.Request, userID int64) error {
+func (d *desk) allow(l limits, r *http.Request, userID int64) error {
 	if l.buys {
-		if err := s.Bans.Check(userID); err != nil {
+		if err := d.bans.Check(userID); err != nil {
 			return err
 		}
 	}
@@ -119,16 +119,16 @@ func (s *Server) allow(l limits, r *http.Request, userID int64) error {
 		}
 		switch b.per {
 		case perAddress:
-			if err := b.take(bucketKey{addr: s.clientNetwork(r)}); err != nil {
+			if err := b.take(bucketKey{addr: d.clientNetwork(r)}); err != nil {
 				return err
 			}
 		case perNetwork:
-			if err := b.take(bucketKey{addr: s.clientSite(r)}); err != nil {
+			if err := b.take(bucketKey{addr: d.clientSite(r)}); err != nil {
 				return err
 			}
 		default:
-			if err := s.allowUser(b, r, userID); err != nil {
-				s.Bans.Refused(userID)
+			if err := d.allowUser(b, r, userID); err != nil {
+				d.bans.Refused(userID)
 				return err
 			}
 		}
@@ -138,13 +138,13 @@ func (s *Server) allow(l limits, r *http.Request, userID int64) error {
 
 // allowUser takes a token from the user's bucket in this process and then, if the limit is shared, from the one in
 // Redis. While Redis is away, the bucket in this process counts alone.
-func (s *Server) allowUser(b *buckets, r *http.Request, userID int64) error {
+func (d *desk) allowUser(b *buckets, r *http.Request, userID int64) error {
 	if err := b.take(bucketKey{user: userID}); err != nil || b.name == "" {
 		return err
 	}
-	err := s.Users.Count(r.Context(), b.name, userID, b.most)
+	err := d.users.Count(r.Context(), b.name, userID, b.most)
 	if errors.Is(err, user.ErrUnavailable) {
-		s.faults.Do(func() { s.Log.Warn("a limit counts in this process alone", "limit", b.name, "err", err) })
+		d.faults.Do(func() { d.log.Warn("a limit counts in this process alone", "limit", b.name, "err", err) })
 		return nil
 	}
 	return err
@@ -152,8 +152,8 @@ func (s *Server) allowUser(b *buckets, r *http.Request, userID int64) error {
 
 // clientAddr returns the address of the client: the peer, or the address that trusted proxies report.
 // It is the zero Addr if that is not known.
-func (s *Server) clientAddr(r *http.Request) netip.Addr {
-	if len(s.cfg.TrustedProxies) > 0 {
+func (c *clients) clientAddr(r *http.Request) netip.Addr {
+	if len(c.proxies) > 0 {
 		return middleware.GetClientIPAddr(r.Context())
 	}
 	peer, _ := netip.ParseAddrPort(r.RemoteAddr)
@@ -161,10 +161,12 @@ func (s *Server) clientAddr(r *http.Request) netip.Addr {
 }
 
 // clientNetwork returns clientAddr, or the /64 network of an IPv6 address, as the key of a bucket.
-func (s *Server) clientNetwork(r *http.Request) netip.Addr { return networkOf(s.clientAddr(r), 32, 64) }
+func (c *clients) clientNetwork(r *http.Request) netip.Addr {
+	return networkOf(c.clientAddr(r), 32, 64)
+}
 
 // clientSite returns the /24 network of clientAddr, or the /48 of an IPv6 address, as user.Site does.
-func (s *Server) clientSite(r *http.Request) netip.Addr { return networkOf(s.clientAddr(r), 24, 48) }
+func (c *clients) clientSite(r *http.Request) netip.Addr { return networkOf(c.clientAddr(r), 24, 48) }
 
 // networkOf returns the first address of a network of so many bits; the zero Addr of the zero Addr.
 func networkOf(addr netip.Addr, v4, v6 int) netip.Addr {
@@ -177,17 +179,17 @@ func networkOf(addr netip.Addr, v4, v6 int) netip.Addr {
 }
 
 // clientIP returns clientAddr as text, "?" if it is not known.
-func (s *Server) clientIP(r *http.Request) string {
-	if a := s.clientAddr(r); a.IsValid() {
+func (c *clients) clientIP(r *http.Request) string {
+	if a := c.clientAddr(r); a.IsValid() {
 		return a.String()
 	}
 	return "?"
 }
 
 // limited runs a handler if the limits allow it.
-func (s *Server) limited(l limits, h sessionHandler) sessionHandler {
+func (d *desk) limited(l limits, h sessionHandler) sessionHandler {
 	return func(w http.ResponseWriter, r *http.Request, session user.Session) error {
-		if err := s.allow(l, r, session.UserID); err != nil {
+		if err := d.allow(l, r, session.UserID); err != nil {
 			return err
 		}
 		return h(w, r, session)

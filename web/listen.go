@@ -364,10 +364,10 @@ func (ls *Listeners) Serve(ctx context.Context, shop *Server, ops http.Handler, 
 	errorLog := stdlog.New(serverLog{log}, "", 0)
 	// One time limit for the header and the body, which has at most 4 KB: a second limit costs each
 	// request a system timer.
-	handler := ls.checkHost(ls.shop, shop.isProxy, shop.headers(http.HandlerFunc(shop.refuseHost)), shop)
+	handler := ls.checkHost(ls.shop, shop.desk.isProxy, shop.headers(http.HandlerFunc(shop.refuseHost)), shop)
 	front := &http.Server{Handler: handler, TLSConfig: ls.tls.Clone(), ErrorLog: errorLog, ReadTimeout: 8 * time.Second,
 		WriteTimeout: 30 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: maxHeader, ConnState: ls.limit.connState, ConnContext: connContext}
-	ls.limit.exempt = shop.isProxy
+	ls.limit.exempt = shop.desk.isProxy
 	if ls.tls != nil && shop.cfg.ipRate != (user.Limit{}) { // not with --ip-rate off
 		ls.limit.handshakes = newBuckets(tlsHandshakes, tlsHandshakes.most)
 	}

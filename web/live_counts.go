@@ -23,10 +23,10 @@ func (s *Server) countBuy(w http.ResponseWriter, r *http.Request) error {
 
 // counted is buyers, with each answer counted for the live view, also one of the limits.
 func (s *Server) counted(step live.Step) audience[saleHandler] {
-	return audience[saleHandler]{buyers.name, func(_ *Server, l limits, h saleHandler) openHandler {
-		return s.loggedIn(func(w http.ResponseWriter, r *http.Request, session user.Session) error {
+	return audience[saleHandler]{buyers.name, func(d *desk, l limits, h saleHandler) openHandler {
+		return d.loggedIn(func(w http.ResponseWriter, r *http.Request, session user.Session) error {
 			began := time.Now()
-			err := s.limited(l, byID(saleID, h))(w, r, session)
+			err := d.limited(l, byID(saleID, h))(w, r, session)
 			s.countAnswer(r, step, began, err)
 			return err
 		})

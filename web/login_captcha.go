@@ -37,12 +37,12 @@ func (s *Server) drawSum(w http.ResponseWriter, r *http.Request, of purpose.Purp
 		return errNoPage
 	}
 	browser := rand.Text()
-	if c, err := r.Cookie(s.cookieName(r, cookie)); err == nil && len(c.Value) == len(browser) {
+	if c, err := r.Cookie(s.desk.cookieName(r, cookie)); err == nil && len(c.Value) == len(browser) {
 		browser = c.Value // the new sum takes the place of the old one
 	}
 	switch kind := r.URL.Query().Get("kind"); kind {
 	case "", "picture":
-		if err := s.allow(s.limits.of(under.picture), r, 0); err != nil {
+		if err := s.desk.allow(s.desk.limits.of(under.picture), r, 0); err != nil {
 			return err
 		}
 		png, answer, err := s.Sums.DrawVisitor(r.Context(), of, browser)
@@ -54,7 +54,7 @@ func (s *Server) drawSum(w http.ResponseWriter, r *http.Request, of purpose.Purp
 		w.Write(png)
 		return nil
 	case "words":
-		if err := s.allow(s.limits.of(under.words), r, 0); err != nil {
+		if err := s.desk.allow(s.desk.limits.of(under.words), r, 0); err != nil {
 			return err
 		}
 		question, answer, err := s.Sums.SpellVisitor(r.Context(), of, browser, chinese(r))
@@ -71,8 +71,8 @@ func (s *Server) drawSum(w http.ResponseWriter, r *http.Request, of purpose.Purp
 }
 
 func (s *Server) setSum(w http.ResponseWriter, r *http.Request, cookie, browser, answer string) {
-	http.SetCookie(w, &http.Cookie{Name: s.cookieName(r, cookie), Value: browser, Path: "/", MaxAge: 60,
-		HttpOnly: true, Secure: s.secure(r), SameSite: http.SameSiteStrictMode})
+	http.SetCookie(w, &http.Cookie{Name: s.desk.cookieName(r, cookie), Value: browser, Path: "/", MaxAge: 60,
+		HttpOnly: true, Secure: s.desk.secure(r), SameSite: http.SameSiteStrictMode})
 	setCaptchaAnswer(w, answer)
 }
 
@@ -86,11 +86,11 @@ func (s *Server) solved(r *http.Request, answer string) (bool, error) {
 	if f.sum(&answer); f.err() != nil {
 		return false, f.err()
 	}
-	c, err := r.Cookie(s.cookieName(r, "sum"))
+	c, err := r.Cookie(s.desk.cookieName(r, "sum"))
 	if err != nil {
 		return false, captcha.ErrWrong
 	}
-	if err := s.limits.bucket(loginSums).take(bucketKey{addr: s.clientNetwork(r)}); err != nil {
+	if err := s.desk.limits.bucket(loginSums).take(bucketKey{addr: s.desk.clientNetwork(r)}); err != nil {
 		return false, err
 	}
 	err = s.Sums.CheckVisitor(r.Context(), purpose.LoginSum, c.Value, answer)

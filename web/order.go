@@ -76,7 +76,7 @@ func (s *Server) ordersJSON(r *http.Request, userID int64, orders ...order.Order
 	out, ids, at := make([]orderJSON, len(orders)), make([]uuid.UUID, len(orders)), make(map[uuid.UUID]int, len(orders))
 	for i, o := range orders {
 		ids[i], at[o.ID] = o.ID, i
-		out[i] = orderJSON{ID: o.ID.String(), Number: order.Number(o.ID), SaleID: o.SaleID, Title: o.Title, Image: s.assets.url(o.Image), Price: o.Price, Status: o.Status,
+		out[i] = orderJSON{ID: o.ID.String(), Number: order.Number(o.ID), SaleID: o.SaleID, Title: o.Title, Image: s.desk.assets.url(o.Image), Price: o.Price, Status: o.Status,
 			CreatedAt: formatTime(s.shopTime(o.CreatedAt)), ExpiresAt: formatTime(s.shopTime(o.ExpiresAt)), Seller: s.cfg.ShopName, Payments: []paymentJSON{}}
 		if o.TitleEN != "" && !chinese(r) {
 			out[i].Title = o.TitleEN
@@ -145,7 +145,7 @@ func (s *Server) pay(w http.ResponseWriter, r *http.Request, session user.Sessio
 	}
 	p, url, err := s.Orders.Start(r.Context(), s.providers[0], session.UserID, id)
 	if errors.Is(err, order.ErrProvider) {
-		s.faults.Do(func() { s.Log.Error("the payment provider does not answer", "err", err) })
+		s.desk.faults.Do(func() { s.desk.log.Error("the payment provider does not answer", "err", err) })
 	}
 	if err != nil {
 		return err

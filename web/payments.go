@@ -47,7 +47,7 @@ func (s *Server) setProviders(self string) error {
 	secret := []byte(s.cfg.NotifySecret)
 	if s.cfg.Cashier == "sandbox" || s.cfg.Cashier == "auto" && !asked && (s.Sandbox || s.cfg.NotifySecret == "") {
 		key := purpose.CashierNotice.Key(s.Secret)
-		s.cashier = newCashier(self, key, s.Rush.Now, s.Log)
+		s.cashier = newCashier(self, key, s.Rush.Now, s.desk.log)
 		s.providers = append(s.providers, s.cashier)
 		s.noticeKeys = append(s.noticeKeys, noticeKey{order.Cashier, key})
 	}
@@ -102,7 +102,7 @@ func (s *Server) paymentNotice(w http.ResponseWriter, r *http.Request) error {
 		s.notices.WithLabelValues(result).Inc()
 		refused.since.Add(1)
 		refused.log.Do(func() {
-			s.Log.Warn("a payment notice is refused", "from", s.clientIP(r), "err", err, "since_last_line", refused.since.Swap(0))
+			s.desk.log.Warn("a payment notice is refused", "from", s.desk.clientIP(r), "err", err, "since_last_line", refused.since.Swap(0))
 		})
 		return err
 	}
@@ -114,7 +114,7 @@ func (s *Server) paymentNotice(w http.ResponseWriter, r *http.Request) error {
 			result = noticeFailed
 		}
 		s.notices.WithLabelValues(result).Inc()
-		s.Log.Warn("a payment notice is refused", "from", s.clientIP(r), "provider", provider, "order", in.OrderID, "amount", in.Amount, "ref", in.Ref, "err", err)
+		s.desk.log.Warn("a payment notice is refused", "from", s.desk.clientIP(r), "provider", provider, "order", in.OrderID, "amount", in.Amount, "ref", in.Ref, "err", err)
 		return err
 	}
 	s.notices.WithLabelValues(status).Inc()

@@ -113,7 +113,7 @@ func (s *Server) anyonesPicture(r *http.Request, name string) ([]byte, error) {
 	if _, known := s.pictures.missing.GetIfPresent(name); known {
 		return nil, admin.ErrNoPicture
 	}
-	reads, misses, from := s.limits.bucket(pictureReads), s.limits.bucket(pictureMisses), bucketKey{addr: s.clientNetwork(r)}
+	reads, misses, from := s.desk.limits.bucket(pictureReads), s.desk.limits.bucket(pictureMisses), bucketKey{addr: s.desk.clientNetwork(r)}
 	if err := cmp.Or(misses.empty(from), reads.take(from)); err != nil {
 		return nil, err
 	}

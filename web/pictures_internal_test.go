@@ -35,7 +35,7 @@ func TestMadeUpNamesStarveNoPicture(t *testing.T) {
 		s.ServeHTTP(w, r)
 		return w.Code
 	}
-	s.limits.bucket(pictureMisses).most.Per = 24 * time.Hour // the bucket does not fill during the test
+	s.desk.limits.bucket(pictureMisses).most.Per = 24 * time.Hour // the bucket does not fill during the test
 	codes := map[int]int{}
 	for n := range 300 {
 		codes[ask("/pictures/"+name(1000+n), "203.0.113.1")]++

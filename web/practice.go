@@ -31,7 +31,7 @@ func (s *Server) checkPractice(w http.ResponseWriter, r *http.Request) error {
 		return f.err()
 	}
 	browser := ""
-	if c, err := r.Cookie(s.cookieName(r, "practice")); err == nil {
+	if c, err := r.Cookie(s.desk.cookieName(r, "practice")); err == nil {
 		browser = c.Value
 	}
 	err := s.Sums.CheckVisitor(r.Context(), purpose.PracticeSum, browser, in.Captcha)

@@ -69,7 +69,7 @@ func (s *Server) oneMeaning(next http.Handler) http.Handler {
 				err = checkQuery(r.URL.RawQuery)
 			}
 			if err != nil {
-				s.writeError(w, r, err)
+				s.desk.writeError(w, r, err)
 				return
 			}
 		}

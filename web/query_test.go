@@ -82,7 +82,7 @@ func queryFields(t *testing.T) map[string][]string {
 // query, and each number of its body. None is an internal error, and nothing but its one spelling in a path is a thing of the shop.
 func TestParametersAtTheirBorders(t *testing.T) {
 	w := openWorld(t, 1)
-	for _, b := range w.s.limits.made {
+	for _, b := range w.s.desk.limits.made {
 		b.most = user.Limit{} // off: it asks much at once
 	}
 	wk, sent := w.workers[0], 0

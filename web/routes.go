@@ -20,13 +20,13 @@ type row struct {
 	who          string // may ask
 	rule         rule
 	within       time.Duration
-	open         func(*Server, limits) openHandler
+	open         func(*desk, limits) openHandler
 }
 
 // route makes a row. A call without who may ask, or without a rule of limits, does not compile, and neither does a handler
 // that is not for those who may ask. method is get, post or getAndHead; within is the time limit of an answer.
 func route[H any](method, path string, by audience[H], of rule, within time.Duration, h H) row {
-	return row{method, path, by.name, of, within, func(s *Server, l limits) openHandler { return by.door(s, l, h) }}
+	return row{method, path, by.name, of, within, func(d *desk, l limits) openHandler { return by.door(d, l, h) }}
 }
 
 const (
@@ -53,29 +53,29 @@ type (
 // audience is who may ask for a route. The door lets them in to a handler of their kind, behind the limits, and refuses all others.
 type audience[H any] struct {
 	name string // in README.md
-	door func(*Server, limits, H) openHandler
+	door func(*desk, limits, H) openHandler
 }
 
 var (
-	everyone = audience[openHandler]{"anyone", func(s *Server, l limits, h openHandler) openHandler {
+	everyone = audience[openHandler]{"anyone", func(d *desk, l limits, h openHandler) openHandler {
 		return func(w http.ResponseWriter, r *http.Request) error {
-			if err := s.allow(l, r, 0); err != nil {
+			if err := d.allow(l, r, 0); err != nil {
 				return err
 			}
 			return h(w, r)
 		}
 	}}
-	visitors = audience[sessionHandler]{"anyone", func(s *Server, l limits, h sessionHandler) openHandler {
-		return s.orVisitor(s.loggedIn(s.limited(l, h)))
+	visitors = audience[sessionHandler]{"anyone", func(d *desk, l limits, h sessionHandler) openHandler {
+		return d.orVisitor(d.loggedIn(d.limited(l, h)))
 	}}
-	users  = audience[sessionHandler]{"user", func(s *Server, l limits, h sessionHandler) openHandler { return s.loggedIn(s.limited(l, h)) }}
+	users  = audience[sessionHandler]{"user", func(d *desk, l limits, h sessionHandler) openHandler { return d.loggedIn(d.limited(l, h)) }}
 	buyers = withID("user", saleID)
 	owners = withID("owner", orderID)
 )
 
 // withID is users, for a handler that takes the {id} of its route. read is saleID or orderID.
 func withID[ID any](name string, read func(*http.Request) (ID, error)) audience[idHandler[ID]] {
-	return audience[idHandler[ID]]{name, func(s *Server, l limits, h idHandler[ID]) openHandler { return users.door(s, l, byID(read, h)) }}
+	return audience[idHandler[ID]]{name, func(d *desk, l limits, h idHandler[ID]) openHandler { return users.door(d, l, byID(read, h)) }}
 }
 
 // byID runs a handler with the {id} of its route.
@@ -93,7 +93,7 @@ func byID[ID any](read func(*http.Request) (ID, error), h idHandler[ID]) session
 func onlyIf[H any](has bool, by audience[H]) audience[H] {
 	by.name += ", in a sandbox"
 	if !has {
-		by.door = func(*Server, limits, H) openHandler { return noPage }
+		by.door = func(*desk, limits, H) openHandler { return noPage }
 	}
 	return by
 }
@@ -114,8 +114,8 @@ func (s *Server) router() chi.Router {
 		r.Use(middleware.ClientIPFromXFF(s.cfg.TrustedProxies...))
 	}
 	r.Use(s.bound, s.sameSite, s.oneMeaning) // what the latter two refuse is bound, too
-	r.NotFound(s.handle(s.orMissingPage(noPage)))
-	r.MethodNotAllowed(s.handle(func(w http.ResponseWriter, q *http.Request) error {
+	r.NotFound(s.desk.handle(s.desk.orMissingPage(noPage)))
+	r.MethodNotAllowed(s.desk.handle(func(w http.ResponseWriter, q *http.Request) error {
 		methods := allowed(r, cmp.Or(q.URL.RawPath, q.URL.Path)) // as the router reads it
 		if len(methods) == 0 {
 			return errNoPage // the router takes a method that it does not know for a wrong one
@@ -147,12 +147,12 @@ func (s *Server) router() chi.Router {
 
 // add adds the route of a row to a router.
 func (s *Server) add(r chi.Router, row row, path string) {
-	h := row.open(s, s.limits.atTheDoor(row.rule))
+	h := row.open(s.desk, s.desk.limits.atTheDoor(row.rule))
 	if !strings.HasPrefix(row.path, "/api/") {
-		h = s.orMissingPage(h)
+		h = s.desk.orMissingPage(h)
 	}
 	for method := range strings.FieldsSeq(row.method) {
-		r.Method(method, path, s.handle(h))
+		r.Method(method, path, s.desk.handle(h))
 	}
 }
 

@@ -52,8 +52,8 @@ type Teacher interface {
 type DemoAccount struct{ Phone, Password string }
 
 // checkPlace refuses the demo shopkeeper from another machine, with errElsewhere: everyone knows that password.
-func (s *Server) checkPlace(r *http.Request, user int64) error {
-	if s.Demo == nil || user != s.Demo.Shopkeeper || atThisMachine(r) {
+func (d *desk) checkPlace(r *http.Request, user int64) error {
+	if user != d.shopkeeper || atThisMachine(r) {
 		return nil
 	}
 	return errElsewhere
@@ -100,7 +100,7 @@ func (s *Server) forBots() audience[adminHandler] {
 	if s.Demo == nil || !s.Demo.Local {
 		return onlyIf(s.Demo != nil, admins)
 	}
-	return audience[adminHandler]{"anyone", func(_ *Server, _ limits, h adminHandler) openHandler {
+	return audience[adminHandler]{"anyone", func(_ *desk, _ limits, h adminHandler) openHandler {
 		return func(w http.ResponseWriter, r *http.Request) error { return h(w, r, admin.By{}) }
 	}}
 }
@@ -193,8 +193,8 @@ func (s *Server) demoLogin(w http.ResponseWriter, r *http.Request) error {
 	if !there {
 		return fieldError{"as", "value"}
 	}
-	from := user.From{Addr: s.clientIP(r)}
-	if c, err := r.Cookie(s.cookieName(r, "device")); err == nil {
+	from := user.From{Addr: s.desk.clientIP(r)}
+	if c, err := r.Cookie(s.desk.cookieName(r, "device")); err == nil {
 		from.Device = c.Value
 	}
 	loggedIn, err := s.Users.Login(r.Context(), demo.Phone, demo.Password, from)

@@ -47,10 +47,10 @@ func (s *Server) captcha(w http.ResponseWriter, r *http.Request, session user.Se
 }
 
 func (s *Server) captchaPicture(w http.ResponseWriter, r *http.Request, sale, userID int64) error {
-	if err := s.allow(s.limits.of(saleDraws.picture), r, userID); err != nil {
+	if err := s.desk.allow(s.desk.limits.of(saleDraws.picture), r, userID); err != nil {
 		return err
 	}
-	png, answer, err := s.Sums.Draw(r.Context(), sale, userID, s.token(r))
+	png, answer, err := s.Sums.Draw(r.Context(), sale, userID, s.desk.token(r))
 	if err != nil {
 		return err
 	}
@@ -61,10 +61,10 @@ func (s *Server) captchaPicture(w http.ResponseWriter, r *http.Request, sale, us
 }
 
 func (s *Server) captchaWords(w http.ResponseWriter, r *http.Request, sale, userID int64) error {
-	if err := s.allow(s.limits.of(saleDraws.words), r, userID); err != nil {
+	if err := s.desk.allow(s.desk.limits.of(saleDraws.words), r, userID); err != nil {
 		return err
 	}
-	question, answer, err := s.Sums.Spell(r.Context(), sale, userID, s.token(r), chinese(r))
+	question, answer, err := s.Sums.Spell(r.Context(), sale, userID, s.desk.token(r), chinese(r))
 	if err != nil {
 		return err
 	}
@@ -94,7 +94,7 @@ func (s *Server) address(w http.ResponseWriter, r *http.Request, session user.Se
 			return f.err()
 		}
 	}
-	address, expiry, err := s.Rush.Address(r.Context(), sale, session.UserID, s.token(r), s.Sums.Answer(sale, session.UserID, s.token(r), in.Captcha))
+	address, expiry, err := s.Rush.Address(r.Context(), sale, session.UserID, s.desk.token(r), s.Sums.Answer(sale, session.UserID, s.desk.token(r), in.Captcha))
 	if err != nil {
 		return err
 	}
@@ -107,7 +107,7 @@ func (s *Server) address(w http.ResponseWriter, r *http.Request, session user.Se
 // buy checks a click and asks the engine for a ticket. The cheapest checks come first: those before the
 // session cost no I/O.
 func (s *Server) buy(w http.ResponseWriter, r *http.Request) error {
-	token := s.token(r)
+	token := s.desk.token(r)
 	if token == "" {
 		return errNotLoggedIn
 	}
@@ -126,7 +126,7 @@ func (s *Server) buy(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer s.Rush.Release()
-	session, err := s.session(r, token)
+	session, err := s.desk.session(r, token)
 	if err != nil {
 		return err
 	}
@@ -134,7 +134,7 @@ func (s *Server) buy(w http.ResponseWriter, r *http.Request) error {
 		return seckill.ErrBadAddress
 	}
 	markSession(r.Context())
-	if err := s.allow(s.buyLimits, r, userID); err != nil {
+	if err := s.desk.allow(s.buyLimits, r, userID); err != nil {
 		return err
 	}
 	b, err := s.Rush.Buy(r.Context(), sale, userID)

@@ -13,7 +13,9 @@ import (
 // origin is where the holder of a place comes from.
 type origin struct{ addr, site netip.Addr } // see clientNetwork and clientSite
 
-func (s *Server) originOf(r *http.Request) origin { return origin{s.clientNetwork(r), s.clientSite(r)} }
+func (c *clients) originOf(r *http.Request) origin {
+	return origin{c.clientNetwork(r), c.clientSite(r)}
+}
 
 // shares counts the places that are taken, by the network and by the address of their holders.
 type shares struct {

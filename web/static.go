@@ -290,8 +290,8 @@ func (s *Server) pageRows() []row {
 
 // static serves the pages and their assets.
 func (s *Server) static(w http.ResponseWriter, r *http.Request) error {
-	f, vary := s.assets.files[r.URL.Path], varyEncoding
-	if p, ok := s.assets.pages[r.URL.Path]; ok {
+	f, vary := s.desk.assets.files[r.URL.Path], varyEncoding
+	if p, ok := s.desk.assets.pages[r.URL.Path]; ok {
 		f, vary = p.in(chinese(r)), varySales
 	}
 	if f == nil {
@@ -299,7 +299,7 @@ func (s *Server) static(w http.ResponseWriter, r *http.Request) error {
 	}
 	h := w.Header()
 	h["Cache-Control"], h["Vary"], h["Cross-Origin-Opener-Policy"] = f.cacheControl, vary, sameOrigin
-	if s.assets.origin != "" && strings.HasPrefix(r.URL.Path, s.assets.path()) {
+	if s.desk.assets.origin != "" && strings.HasPrefix(r.URL.Path, s.desk.assets.path()) {
 		h["Access-Control-Allow-Origin"] = anyOrigin
 	}
 	f.send(w, r, f.contentType)
@@ -308,7 +308,7 @@ func (s *Server) static(w http.ResponseWriter, r *http.Request) error {
 
 // orMissingPage runs h. A browser that asks for a page or a picture which is not there sees a page that says so; a program, a script,
 // and whoever asks below /api receive the refusal.
-func (s *Server) orMissingPage(h openHandler) openHandler {
+func (d *desk) orMissingPage(h openHandler) openHandler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		err := h(w, r)
 		missing := err == errNoPage || errors.Is(err, admin.ErrNoPicture)
@@ -317,7 +317,7 @@ func (s *Server) orMissingPage(h openHandler) openHandler {
 		}
 		out := w.Header()
 		out["Cache-Control"], out["Vary"], out["Cross-Origin-Opener-Policy"] = noStore, varySales, sameOrigin
-		f := s.assets.absent.in(chinese(r))
+		f := d.assets.absent.in(chinese(r))
 		f.write(w, r, http.StatusNotFound, f.contentType)
 		return nil
 	}

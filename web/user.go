@@ -31,13 +31,13 @@ func (s *Server) loginRows() []row {
 }
 
 // loggedIn runs a handler with the session of the user, and refuses a request without one.
-func (s *Server) loggedIn(h sessionHandler) openHandler {
+func (d *desk) loggedIn(h sessionHandler) openHandler {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		token := s.token(r)
+		token := d.token(r)
 		if token == "" {
 			return errNotLoggedIn
 		}
-		session, err := s.session(r, token)
+		session, err := d.session(r, token)
 		if err != nil {
 			return err
 		}
@@ -48,15 +48,15 @@ func (s *Server) loggedIn(h sessionHandler) openHandler {
 
 // session returns the session of a token, if its user may use it from where the request comes and is the one whom the page
 // believes to be logged in.
-func (s *Server) session(r *http.Request, token string) (user.Session, error) {
-	session, err := s.Sessions.Get(r.Context(), token)
+func (d *desk) session(r *http.Request, token string) (user.Session, error) {
+	session, err := d.sessions.Get(r.Context(), token)
 	if err != nil {
 		return user.Session{}, err
 	}
 	if !isFor(r, session.UserID) {
 		return user.Session{}, errOtherUser
 	}
-	return session, s.checkPlace(r, session.UserID)
+	return session, d.checkPlace(r, session.UserID)
 }
 
 // isFor reports whether a request is for a user. Tabs of a browser share one cookie, so a page may still show the user who was logged
@@ -74,22 +74,22 @@ func isFor(r *http.Request, id int64) bool {
 }
 
 // token returns the session token from Authorization or from the cookie, but never from the URL.
-func (s *Server) token(r *http.Request) string {
+func (c *clients) token(r *http.Request) string {
 	if h := r.Header.Get("Authorization"); h != "" {
 		if scheme, token, ok := strings.Cut(h, " "); ok && strings.EqualFold(scheme, "Bearer") {
 			return strings.TrimSpace(token)
 		}
 		return ""
 	}
-	if c, err := r.Cookie(s.cookieName(r, "session")); err == nil {
-		return c.Value
+	if cookie, err := r.Cookie(c.cookieName(r, "session")); err == nil {
+		return cookie.Value
 	}
 	return ""
 }
 
 // orVisitor answers null to a request without any credential: a page asks who its visitor is, and a visitor
 // is no error. Every other request goes on to h, also with a credential that no session can have.
-func (s *Server) orVisitor(h openHandler) openHandler {
+func (d *desk) orVisitor(h openHandler) openHandler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		if !hasCredential(r) {
 			return ok(w, 200, nil)
@@ -111,27 +111,27 @@ func hasCredential(r *http.Request) bool {
 }
 
 // cookieName returns the name of a cookie. Over TLS it has a prefix, with which no other host can set it.
-func (s *Server) cookieName(r *http.Request, name string) string {
-	if s.secure(r) {
+func (c *clients) cookieName(r *http.Request, name string) string {
+	if c.secure(r) {
 		return "__Host-" + name
 	}
 	return name
 }
 
-func (s *Server) setCookie(w http.ResponseWriter, r *http.Request, token string, expires time.Time) {
-	c := &http.Cookie{Name: s.cookieName(r, "session"), Value: token, Path: "/", Expires: expires,
-		HttpOnly: true, Secure: s.secure(r), SameSite: http.SameSiteLaxMode}
+func (c *clients) setCookie(w http.ResponseWriter, r *http.Request, token string, expires time.Time) {
+	cookie := &http.Cookie{Name: c.cookieName(r, "session"), Value: token, Path: "/", Expires: expires,
+		HttpOnly: true, Secure: c.secure(r), SameSite: http.SameSiteLaxMode}
 	if token == "" {
-		c.MaxAge = -1
+		cookie.MaxAge = -1
 	}
-	http.SetCookie(w, c)
+	http.SetCookie(w, cookie)
 }
 
 // setDevice sets the cookie by which the browser is known at the next log-in. It outlives the session
 // and the log-out; it is no session.
-func (s *Server) setDevice(w http.ResponseWriter, r *http.Request, device string) {
-	http.SetCookie(w, &http.Cookie{Name: s.cookieName(r, "device"), Value: device, Path: "/", MaxAge: int(user.DeviceFor.Seconds()),
-		HttpOnly: true, Secure: s.secure(r), SameSite: http.SameSiteStrictMode})
+func (c *clients) setDevice(w http.ResponseWriter, r *http.Request, device string) {
+	http.SetCookie(w, &http.Cookie{Name: c.cookieName(r, "device"), Value: device, Path: "/", MaxAge: int(user.DeviceFor.Seconds()),
+		HttpOnly: true, Secure: c.secure(r), SameSite: http.SameSiteStrictMode})
 }
 
 func (s *Server) sendCode(w http.ResponseWriter, r *http.Request) error {
@@ -155,16 +155,16 @@ func (s *Server) sendCode(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	// The browser keeps its secret: a second click, or another tab, makes no code useless.
-	from := user.From{Addr: s.clientIP(r), Browser: rand.Text(), Solved: solved || !s.Sums.On()}
-	if c, err := r.Cookie(s.cookieName(r, "code")); err == nil && len(c.Value) == len(from.Browser) {
+	from := user.From{Addr: s.desk.clientIP(r), Browser: rand.Text(), Solved: solved || !s.Sums.On()}
+	if c, err := r.Cookie(s.desk.cookieName(r, "code")); err == nil && len(c.Value) == len(from.Browser) {
 		from.Browser = c.Value
 	}
 	code, ttl, err := s.Users.SendCode(r.Context(), in.Phone, from)
 	if err != nil {
 		return err
 	}
-	http.SetCookie(w, &http.Cookie{Name: s.cookieName(r, "code"), Value: from.Browser, Path: "/", MaxAge: int(ttl.Seconds()),
-		HttpOnly: true, Secure: s.secure(r), SameSite: http.SameSiteStrictMode})
+	http.SetCookie(w, &http.Cookie{Name: s.desk.cookieName(r, "code"), Value: from.Browser, Path: "/", MaxAge: int(ttl.Seconds()),
+		HttpOnly: true, Secure: s.desk.secure(r), SameSite: http.SameSiteStrictMode})
 	out := struct {
 		ExpiresIn int    `json:"expires_in"` // seconds
 		DevCode   string `json:"dev_code,omitempty"`
@@ -234,8 +234,8 @@ func (s *Server) usesCode(w http.ResponseWriter, r *http.Request, in any, form *
 	if err != nil {
 		return from, err
 	}
-	from = user.From{Addr: s.clientIP(r), Solved: solved || !s.Sums.On()}
-	if c, err := r.Cookie(s.cookieName(r, "code")); err == nil {
+	from = user.From{Addr: s.desk.clientIP(r), Solved: solved || !s.Sums.On()}
+	if c, err := r.Cookie(s.desk.cookieName(r, "code")); err == nil {
 		from.Browser = c.Value
 	}
 	return from, nil
@@ -274,8 +274,8 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	from := user.From{Addr: s.clientIP(r), Solved: solved}
-	if c, err := r.Cookie(s.cookieName(r, "device")); err == nil {
+	from := user.From{Addr: s.desk.clientIP(r), Solved: solved}
+	if c, err := r.Cookie(s.desk.cookieName(r, "device")); err == nil {
 		from.Device = c.Value
 	}
 	loggedIn, err := s.Users.Login(r.Context(), in.Phone, in.Password, from)
@@ -294,25 +294,25 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) error {
 // request, if there is one. The browser is known as a device of the user from now on. A session of the staff has a line in
 // the log; without it the caller receives no token.
 func (s *Server) startSession(w http.ResponseWriter, r *http.Request, u user.LoggedIn) error {
-	if err := s.checkPlace(r, u.ID); err != nil {
+	if err := s.desk.checkPlace(r, u.ID); err != nil {
 		return err
 	}
-	if old := s.token(r); old != "" {
+	if old := s.desk.token(r); old != "" {
 		if err := s.Sessions.End(r.Context(), old); err != nil {
 			return err
 		}
 	}
-	token, expires, err := s.Sessions.Start(r.Context(), u.User, s.clientIP(r), clientOf(r.UserAgent()))
+	token, expires, err := s.Sessions.Start(r.Context(), u.User, s.desk.clientIP(r), clientOf(r.UserAgent()))
 	if err != nil {
 		return err
 	}
 	if u.Role != user.RoleBuyer {
-		if err := s.Admin.LoggedIn(r.Context(), admin.By{UserID: u.ID, From: s.clientIP(r)}); err != nil {
+		if err := s.Admin.LoggedIn(r.Context(), admin.By{UserID: u.ID, From: s.desk.clientIP(r)}); err != nil {
 			return err
 		}
 	}
-	s.setCookie(w, r, token, expires)
-	s.setDevice(w, r, u.Device)
+	s.desk.setCookie(w, r, token, expires)
+	s.desk.setDevice(w, r, u.Device)
 	a := accountOf(u.User)
 	a.Token = token
 	return ok(w, 200, a)
@@ -324,9 +324,9 @@ func (s *Server) logout(w http.ResponseWriter, r *http.Request, session user.Ses
 	if err := refuseBody(w, r); err != nil {
 		return err
 	}
-	s.setCookie(w, r, "", time.Unix(1, 0))
+	s.desk.setCookie(w, r, "", time.Unix(1, 0))
 	// The second ends this session here while Redis is away, and in Redis if that has lost the list of sessions.
-	if err := errors.Join(s.Users.LogOut(r.Context(), s.Sessions, session.UserID), s.Sessions.End(r.Context(), s.token(r))); err != nil {
+	if err := errors.Join(s.Users.LogOut(r.Context(), s.Sessions, session.UserID), s.Sessions.End(r.Context(), s.desk.token(r))); err != nil {
 		return err
 	}
 	return ok(w, 200, nil)
@@ -352,9 +352,9 @@ func (s *Server) changePassword(w http.ResponseWriter, r *http.Request, session 
 	if err := body(w, r, &in, false); err != nil {
 		return err
 	}
-	device, err := s.Users.ChangePassword(r.Context(), s.Sessions, session.UserID, s.token(r), in.Old, in.New)
+	device, err := s.Users.ChangePassword(r.Context(), s.Sessions, session.UserID, s.desk.token(r), in.Old, in.New)
 	if device != "" {
-		s.setDevice(w, r, device)
+		s.desk.setDevice(w, r, device)
 	}
 	if err != nil {
 		return err

@@ -151,9 +151,8 @@ type Deps struct {
 type Server struct {
 	Deps
 	cfg        Config
-	limits     *limiter
+	desk       *desk
 	buyLimits  limits
-	assets     *assets
 	sources    map[string][]sourceFunc // by the step of a ticket
 	prepared   *prepared
 	classes    *classes
@@ -162,14 +161,12 @@ type Server struct {
 	liveKey    []byte           // signs links to the live view
 	providers  []order.Provider // see setProviders
 	noticeKeys []noticeKey
-	closing    chan struct{} // closed when the server stops
 	refusing   atomic.Bool
 	streams    *streamPlaces // of buyers and of the staff
 	guests     *streamPlaces // of the live view with a link
 	http       *httpMetrics
 	notices    *prometheus.CounterVec // of payments, by result
 	handler    http.Handler
-	faults     rate.Sometimes // logs at most one unavailable store a second
 	forged     refusedNotices // without a right signature
 	untimely   refusedNotices // with one, for another time
 
@@ -190,21 +187,21 @@ func New(cfg Config, d Deps, self string) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	s := &Server{Deps: d, cfg: cfg, closing: make(chan struct{}), streams: newStreamPlaces(maxStreams, maxUserStreams), guests: newStreamPlaces(maxGuests, 0),
-		faults: rate.Sometimes{Interval: time.Second}, notices: newNoticeCounter(), classes: &classes{},
-		limits: newLimiter(cfg)}
+	s := &Server{Deps: d, cfg: cfg, streams: newStreamPlaces(maxStreams, maxUserStreams), guests: newStreamPlaces(maxGuests, 0),
+		notices: newNoticeCounter(), classes: &classes{}}
 	s.strangeHost.Interval, s.strangeOrigin.Interval = time.Minute, time.Minute
 	s.forged.log = rate.Sometimes{First: noticesLogged, Interval: time.Second}
 	s.untimely.log = rate.Sometimes{First: noticesLogged, Interval: time.Second}
-	var err error
 	of := marks{Shop: cfg.ShopName, Sandbox: d.Sandbox, Local: d.Demo != nil && d.Demo.Local,
 		NoCodes: d.Users != nil && !d.Users.SendsCodes(), LivePublic: cfg.LiveView == "public"}
 	if of.Local {
 		of.DataDir, of.OpsURL = d.Demo.DataDir, d.Demo.OpsURL
 	}
-	if s.assets, err = loadAssets(cfg.assetOrigin, of); err != nil {
+	a, err := loadAssets(cfg.assetOrigin, of)
+	if err != nil {
 		return nil, err
 	}
+	s.desk = newDesk(cfg, d, a)
 	s.sources = loadSources(d.Source)
 	if s.prepared, err = newPrepared(); err != nil {
 		return nil, err
@@ -215,7 +212,7 @@ func New(cfg Config, d Deps, self string) (*Server, error) {
 		return nil, err
 	}
 	r := s.router()
-	s.http, s.handler, s.buyLimits = newHTTPMetrics(r), r, s.limits.of(buying)
+	s.http, s.handler, s.buyLimits = newHTTPMetrics(r), r, s.desk.limits.of(buying)
 	return s, nil
 }
 
@@ -224,11 +221,11 @@ func (s *Server) PlayMoney() bool { return s.cashier != nil }
 
 // Close ends all event streams, which would not end by themselves. Each answer after it is the last one
 // on its connection. Call it once, when the server stops.
-func (s *Server) Close() { close(s.closing) }
+func (s *Server) Close() { close(s.desk.closing) }
 
-func (s *Server) isClosing() bool {
+func (d *desk) isClosing() bool {
 	select {
-	case <-s.closing:
+	case <-d.closing:
 		return true
 	default:
 		return false
@@ -247,7 +244,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (s *Server) Refuse() { s.refusing.Store(true) }
 
 // secure reports whether the browser uses TLS: to this server, or to a trusted proxy which says so.
-func (s *Server) secure(r *http.Request) bool {
+func (c *clients) secure(r *http.Request) bool {
 	if r.TLS != nil {
 		return true
 	}
@@ -255,12 +252,12 @@ func (s *Server) secure(r *http.Request) bool {
 		return false
 	}
 	peer, _ := netip.ParseAddrPort(r.RemoteAddr)
-	return s.isProxy(peer.Addr().Unmap())
+	return c.isProxy(peer.Addr().Unmap())
 }
 
 // isProxy reports whether addr is a trusted proxy. The zero Addr is none.
-func (s *Server) isProxy(addr netip.Addr) bool {
-	return slices.ContainsFunc(s.cfg.TrustedProxies, func(network string) bool {
+func (c *clients) isProxy(addr netip.Addr) bool {
+	return slices.ContainsFunc(c.proxies, func(network string) bool {
 		return netip.MustParsePrefix(network).Contains(addr)
 	})
 }

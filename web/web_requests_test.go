@@ -213,7 +213,7 @@ func openWorldOn(t *testing.T, seed uint64, db *pgxpool.Pool) *world {
 	w.s, err = New(cfg, Deps{Live: figures, Users: w.users, Sessions: w.sessions, Cache: cache, Orders: orders, Rush: rush, Sums: captcha.New(captcha.Config{Kind: "math", Answers: true}, cache, steps, rush.Shared()), Admin: admin.New(w.db, order.Config{PayWithin: time.Minute}, rush.UnitsReturned), Tickets: admin.NewTickets(w.db, w.rdb), Provider: payment.New(payment.Config{Name: "provider"}), Lab: jobs, Log: log, Secret: secret}, "http://"+tcp.Addr().String())
 	must(err)
 	w.makeSales(sales)
-	w.pages = slices.Sorted(maps.Keys(w.s.assets.files))
+	w.pages = slices.Sorted(maps.Keys(w.s.desk.assets.files))
 	w.admin = user.User{Phone: "13900001111", Nickname: "admin", Role: user.RoleAdmin}
 	w.admin.ID, err = w.users.Seed(ctx, w.admin, fuzzPassword)
 	must(err)
