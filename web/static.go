@@ -284,14 +284,14 @@ var contentTypes = map[string]string{
 	"":      "text/plain; charset=utf-8",
 }
 
-func (s *Server) pageRows() []row {
-	return []row{route(getAndHead, "/*", everyone, free(cached), ownTime, s.static)}
+func (a *assets) rows() []row {
+	return []row{route(getAndHead, "/*", everyone, free(cached), ownTime, a.static)}
 }
 
 // static serves the pages and their assets.
-func (s *Server) static(w http.ResponseWriter, r *http.Request) error {
-	f, vary := s.desk.assets.files[r.URL.Path], varyEncoding
-	if p, ok := s.desk.assets.pages[r.URL.Path]; ok {
+func (a *assets) static(w http.ResponseWriter, r *http.Request) error {
+	f, vary := a.files[r.URL.Path], varyEncoding
+	if p, ok := a.pages[r.URL.Path]; ok {
 		f, vary = p.in(chinese(r)), varySales
 	}
 	if f == nil {
@@ -299,7 +299,7 @@ func (s *Server) static(w http.ResponseWriter, r *http.Request) error {
 	}
 	h := w.Header()
 	h["Cache-Control"], h["Vary"], h["Cross-Origin-Opener-Policy"] = f.cacheControl, vary, sameOrigin
-	if s.desk.assets.origin != "" && strings.HasPrefix(r.URL.Path, s.desk.assets.path()) {
+	if a.origin != "" && strings.HasPrefix(r.URL.Path, a.path()) {
 		h["Access-Control-Allow-Origin"] = anyOrigin
 	}
 	f.send(w, r, f.contentType)
