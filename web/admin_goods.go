@@ -91,7 +91,7 @@ func (s *Server) item(ctx context.Context, in itemInput) (goods.Item, error) {
 func (s *Server) checkImage(ctx context.Context, image string) error {
 	name, uploaded := strings.CutPrefix(image, "/pictures/")
 	if uploaded {
-		_, err := s.picture(ctx, name)
+		_, err := s.gallery.picture(ctx, name)
 		if errors.Is(err, admin.ErrNoPicture) {
 			return fieldError{"image", "unknown"}
 		}

@@ -33,9 +33,16 @@ const (
 
 var errPictureTooLarge = errors.New("picture too large")
 
-func (s *Server) pictureRows() []row {
+// gallery has the pictures of goods.
+type gallery struct {
+	desk  *desk
+	admin *admin.Store
+	cache *pictureCache
+}
+
+func (g *gallery) rows() []row {
 	return []row{route(getAndHead, "/pictures/{name}", everyone,
-		late("only of a picture that is not in memory, the second if Postgres does not have it, either; four are read at once", pictureReads, pictureMisses), ownTime, s.showPicture)}
+		late("only of a picture that is not in memory, the second if Postgres does not have it, either; four are read at once", pictureReads, pictureMisses), ownTime, g.showPicture)}
 }
 
 // pictureCache keeps pictures that were asked for in memory. They never change.
@@ -72,25 +79,25 @@ func OwnPictures() []string {
 }
 
 // picture returns the bytes of a picture, or admin.ErrNoPicture. All who wait for one picture share one query.
-func (s *Server) picture(ctx context.Context, name string) ([]byte, error) {
+func (g *gallery) picture(ctx context.Context, name string) ([]byte, error) {
 	if !pictureName.MatchString(name) {
 		return nil, admin.ErrNoPicture
 	}
-	if b, known := s.pictures.entries.GetIfPresent(name); known {
+	if b, known := g.cache.entries.GetIfPresent(name); known {
 		return b, nil
 	}
-	reading := s.pictures.flight.DoChan(name, func() (any, error) {
+	reading := g.cache.flight.DoChan(name, func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerLimit)
 		defer cancel()
 		select {
-		case s.pictures.places <- struct{}{}:
-			defer func() { <-s.pictures.places }()
+		case g.cache.places <- struct{}{}:
+			defer func() { <-g.cache.places }()
 		case <-ctx.Done():
 			return nil, seckill.ErrBusy
 		}
-		b, err := s.Admin.Picture(ctx, name)
+		b, err := g.admin.Picture(ctx, name)
 		if err == nil {
-			s.pictures.entries.Set(name, b)
+			g.cache.entries.Set(name, b)
 		}
 		return b, err
 	})
@@ -105,21 +112,21 @@ func (s *Server) picture(ctx context.Context, name string) ([]byte, error) {
 
 // anyonesPicture is picture behind the limits of its route. An address that makes names up is refused by itself: the reads of all others
 // are as many as before.
-func (s *Server) anyonesPicture(r *http.Request, name string) ([]byte, error) {
-	_, kept := s.pictures.entries.GetIfPresent(name)
+func (g *gallery) anyonesPicture(r *http.Request, name string) ([]byte, error) {
+	_, kept := g.cache.entries.GetIfPresent(name)
 	if kept || !pictureName.MatchString(name) {
-		return s.picture(r.Context(), name)
+		return g.picture(r.Context(), name)
 	}
-	if _, known := s.pictures.missing.GetIfPresent(name); known {
+	if _, known := g.cache.missing.GetIfPresent(name); known {
 		return nil, admin.ErrNoPicture
 	}
-	reads, misses, from := s.desk.limits.bucket(pictureReads), s.desk.limits.bucket(pictureMisses), bucketKey{addr: s.desk.clientNetwork(r)}
+	reads, misses, from := g.desk.limits.bucket(pictureReads), g.desk.limits.bucket(pictureMisses), bucketKey{addr: g.desk.clientNetwork(r)}
 	if err := cmp.Or(misses.empty(from), reads.take(from)); err != nil {
 		return nil, err
 	}
-	b, err := s.picture(r.Context(), name)
+	b, err := g.picture(r.Context(), name)
 	if errors.Is(err, admin.ErrNoPicture) {
-		s.pictures.missing.Set(name, nil)
+		g.cache.missing.Set(name, nil)
 		misses.take(from) // if it was the last, the next name is refused
 	}
 	return b, err
@@ -132,9 +139,9 @@ var pictureTypes = map[string][]string{".png": {"image/png"}, ".jpg": {"image/jp
 var pictureSecurity = []string{"default-src 'none'; sandbox"}
 
 // showPicture answers with a picture.
-func (s *Server) showPicture(w http.ResponseWriter, r *http.Request) error {
+func (g *gallery) showPicture(w http.ResponseWriter, r *http.Request) error {
 	name := chi.URLParam(r, "name")
-	b, err := s.anyonesPicture(r, name)
+	b, err := g.anyonesPicture(r, name)
 	if err != nil {
 		return err
 	}

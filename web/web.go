@@ -156,7 +156,6 @@ type Server struct {
 	sources    map[string][]sourceFunc // by the step of a ticket
 	prepared   *prepared
 	classes    *classes
-	pictures   *pictureCache
 	cashier    *cashier
 	liveKey    []byte           // signs links to the live view
 	providers  []order.Provider // see setProviders
@@ -164,6 +163,7 @@ type Server struct {
 	refusing   atomic.Bool
 	streams    *streamPlaces // of buyers and of the staff
 	guests     *streamPlaces // of the live view with a link
+	gallery    *gallery
 	http       *httpMetrics
 	notices    *prometheus.CounterVec // of payments, by result
 	handler    http.Handler
@@ -207,10 +207,10 @@ func New(cfg Config, d Deps, self string) (*Server, error) {
 		return nil, err
 	}
 	s.liveKey = purpose.LiveView.Key(d.Secret)
-	s.pictures = newPictureCache()
 	if err := s.setProviders(self); err != nil {
 		return nil, err
 	}
+	s.gallery = &gallery{s.desk, d.Admin, newPictureCache()}
 	r := s.router()
 	s.http, s.handler, s.buyLimits = newHTTPMetrics(r), r, s.desk.limits.of(buying)
 	return s, nil
