@@ -13,9 +13,23 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"miaosha/goods"
+	"miaosha/order"
+	"miaosha/seckill"
+	"miaosha/seckill/captcha"
 )
 
-func (s *Server) listRows() []row {
+// catalogue shows sales and the time menu. All answers come from memory.
+type catalogue struct {
+	desk     *desk
+	zone     *time.Location // of the time menu
+	cache    *goods.Cache
+	rush     *seckill.Engine
+	orders   *order.Store
+	sums     *captcha.Sums
+	prepared *prepared
+}
+
+func (s *catalogue) rows() []row {
 	return []row{
 		route(getAndHead, "/api/sales", everyone, free(cached), ownTime, s.listSales),
 		route(getAndHead, "/api/sales/{id}", everyone, free(cached), ownTime, s.showSale),
@@ -38,7 +52,7 @@ type saleJSON struct {
 }
 
 // newSaleJSON returns a sale with left units at the shop's time now.
-func (s *Server) newSaleJSON(g goods.Sale, now time.Time, left int, zh bool) saleJSON {
+func (s *catalogue) newSaleJSON(g goods.Sale, now time.Time, left int, zh bool) saleJSON {
 	out := saleJSON{ID: g.ID, Title: g.Title, Image: s.desk.assets.url(g.Image), Price: g.Price, ListPrice: g.ListPrice,
 		Total: g.Total, Left: left, StartAt: formatTime(g.StartsAt), EndAt: formatTime(g.EndsAt), State: stateAt(g, now, left)}
 	if !zh && g.TitleEN != "" {
@@ -68,8 +82,8 @@ type slotMenu struct {
 	changesAt time.Time // by the shop's clock
 }
 
-func (s *Server) slots(w http.ResponseWriter, r *http.Request) error {
-	now := s.Rush.Now()
+func (s *catalogue) slots(w http.ResponseWriter, r *http.Request) error {
+	now := s.rush.Now()
 	m, err := s.prepared.menu.get(struct{}{},
 		func(m *slotMenu) bool { return time.Since(m.madeAt) < menuLife && now.Before(m.changesAt) },
 		func(*slotMenu) (*slotMenu, error) { return s.makeMenu(r.Context(), now) })
@@ -83,7 +97,7 @@ func (s *Server) slots(w http.ResponseWriter, r *http.Request) error {
 }
 
 // makeMenu returns the menu. A slot that is over and had no sale is marked as empty, if Postgres answers.
-func (s *Server) makeMenu(ctx context.Context, now time.Time) (*slotMenu, error) {
+func (s *catalogue) makeMenu(ctx context.Context, now time.Time) (*slotMenu, error) {
 	type slot struct {
 		StartAt string `json:"start_at"`
 		EndAt   string `json:"end_at"`
@@ -93,10 +107,10 @@ func (s *Server) makeMenu(ctx context.Context, now time.Time) (*slotMenu, error)
 	var out []slot
 	m := &slotMenu{madeAt: time.Now()}
 	known := true
-	for _, at := range goods.Slots(now.In(s.cfg.zone)) {
+	for _, at := range goods.Slots(now.In(s.zone)) {
 		to := slot{formatTime(at.StartAt), formatTime(at.EndAt), at.State, false}
 		if known && at.State == "ended" {
-			rows, _, err := s.Cache.Slot(ctx, at.StartAt)
+			rows, _, err := s.cache.Slot(ctx, at.StartAt)
 			known = err == nil
 			to.Empty = known && len(rows) == 0
 		}
@@ -127,7 +141,6 @@ type prepared struct {
 	lists      responseCache[responseKey, list]
 	details    responseCache[responseKey, detail]
 	menu       responseCache[struct{}, slotMenu]
-	lab        responseCache[string, encoded] // what the lab has, by kind; it never changes
 }
 
 func newPrepared() (*prepared, error) {
@@ -136,7 +149,7 @@ func newPrepared() (*prepared, error) {
 		return nil, err
 	}
 	return &prepared{c, newResponseCache[responseKey, list](listsKept), newResponseCache[responseKey, detail](detailsKept),
-		newResponseCache[struct{}, slotMenu](1), newResponseCache[string, encoded](3)}, nil
+		newResponseCache[struct{}, slotMenu](1)}, nil
 }
 
 // responseKey names a list of sales, or one sale, in one language. The id of a list is the start of
@@ -155,8 +168,8 @@ type list struct {
 	changesAt time.Time // when the first sale starts or ends, by the shop's clock; zero if none does
 }
 
-func (s *Server) listSales(w http.ResponseWriter, r *http.Request) error {
-	now, zh := s.Rush.Now(), chinese(r)
+func (s *catalogue) listSales(w http.ResponseWriter, r *http.Request) error {
+	now, zh := s.rush.Now(), chinese(r)
 	slot, rows, age, err := s.saleRows(r, now)
 	if err != nil {
 		return err
@@ -175,16 +188,16 @@ func (s *Server) listSales(w http.ResponseWriter, r *http.Request) error {
 
 // saleRows returns the sales of the slot that the request names, or all that have not ended, and how
 // old this data is. slot is the id of its responseKey.
-func (s *Server) saleRows(r *http.Request, now time.Time) (slot int64, rows []goods.Sale, age time.Duration, err error) {
+func (s *catalogue) saleRows(r *http.Request, now time.Time) (slot int64, rows []goods.Sale, age time.Duration, err error) {
 	if r.URL.RawQuery == "" || r.URL.Query().Get("slot") == "" {
-		rows, age, err = s.Cache.Live(r.Context())
+		rows, age, err = s.cache.Live(r.Context())
 		return 0, rows, age, err
 	}
 	start, err := s.slotAt(r.URL.Query().Get("slot"), now)
 	if err != nil {
 		return 0, nil, 0, err
 	}
-	rows, age, err = s.Cache.Slot(r.Context(), start)
+	rows, age, err = s.cache.Slot(r.Context(), start)
 	return start.Unix(), rows, age, err
 }
 
@@ -195,11 +208,11 @@ func (l *list) fresh(rows []goods.Sale, now time.Time) bool {
 }
 
 // makeList returns a new list. If its body is the old one, the list takes over what is compressed already.
-func (s *Server) makeList(old *list, rows []goods.Sale, zh bool) (*list, error) {
-	l, now := &list{rows: rows, madeAt: time.Now()}, s.Rush.Now()
+func (s *catalogue) makeList(old *list, rows []goods.Sale, zh bool) (*list, error) {
+	l, now := &list{rows: rows, madeAt: time.Now()}, s.rush.Now()
 	out := make([]saleJSON, 0, len(rows))
 	for _, g := range rows {
-		out = append(out, s.newSaleJSON(g, now, s.Rush.Left(g), zh))
+		out = append(out, s.newSaleJSON(g, now, s.rush.Left(g), zh))
 		for _, at := range []time.Time{g.StartsAt, g.EndsAt} {
 			if at.After(now) && (l.changesAt.IsZero() || at.Before(l.changesAt)) {
 				l.changesAt = at
@@ -220,9 +233,9 @@ func (s *Server) makeList(old *list, rows []goods.Sale, zh bool) (*list, error) 
 
 // slotAt returns the slot of the menu that starts at the given time. Any other time is a bad request,
 // so that no client fills the cache with slots that no menu shows.
-func (s *Server) slotAt(text string, now time.Time) (time.Time, error) {
+func (s *catalogue) slotAt(text string, now time.Time) (time.Time, error) {
 	at, err := time.Parse(time.RFC3339, strings.ReplaceAll(text, " ", "+")) // a + that was not escaped
-	slots := goods.Slots(now.In(s.cfg.zone))
+	slots := goods.Slots(now.In(s.zone))
 	i := slices.IndexFunc(slots, func(slot goods.Slot) bool { return slot.StartAt.Equal(at) })
 	if err != nil || i < 0 {
 		return time.Time{}, fieldError{"slot", "value"}
@@ -248,21 +261,21 @@ func (d *detail) fresh(of goods.Sale, left int, state string, held *goods.Held) 
 // showSale answers with one sale. There is no ETag: each answer has the time, with which pages count
 // down, and after a 304 a browser would use the time of its old copy. The answer is not compressed
 // either: the demo's details have 384 to 455 bytes, or 277 to 347 as gzip, and both fit one packet.
-func (s *Server) showSale(w http.ResponseWriter, r *http.Request) error {
+func (s *catalogue) showSale(w http.ResponseWriter, r *http.Request) error {
 	id, err := saleID(r)
 	if err != nil {
 		return err
 	}
-	g, age, err := s.Cache.Sale(r.Context(), id)
+	g, age, err := s.cache.Sale(r.Context(), id)
 	if err != nil {
 		return err
 	}
-	now, left, zh := s.Rush.Now(), s.Rush.Left(g), chinese(r)
+	now, left, zh := s.rush.Now(), s.rush.Left(g), chinese(r)
 	state := stateAt(g, now, left)
 	var held *goods.Held
 	if state == "sold_out" && g.Stock == 0 { // otherwise the last orders are not all in Postgres yet
 		limited, cancel := context.WithTimeout(r.Context(), heldWait)
-		if h, err := s.Cache.Held(limited, id); err == nil { // without it buyers see no figure
+		if h, err := s.cache.Held(limited, id); err == nil { // without it buyers see no figure
 			held = h
 		}
 		cancel()
@@ -281,7 +294,7 @@ func (s *Server) showSale(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-func (s *Server) makeDetail(g goods.Sale, now time.Time, left int, held *goods.Held, zh bool) (*detail, error) {
+func (s *catalogue) makeDetail(g goods.Sale, now time.Time, left int, held *goods.Held, zh bool) (*detail, error) {
 	out := struct {
 		saleJSON
 		Detail    string `json:"detail"`
@@ -289,7 +302,7 @@ func (s *Server) makeDetail(g goods.Sale, now time.Time, left int, held *goods.H
 		PayWithin int    `json:"pay_within"` // seconds
 		Held      *int   `json:"held,omitempty"`
 		BackAt    string `json:"back_at,omitempty"`
-	}{saleJSON: s.newSaleJSON(g, now, left, zh), Detail: g.Detail, Captcha: s.Sums.On(), PayWithin: int(s.Orders.PayWithin().Seconds())}
+	}{saleJSON: s.newSaleJSON(g, now, left, zh), Detail: g.Detail, Captcha: s.sums.On(), PayWithin: int(s.orders.PayWithin().Seconds())}
 	if !zh && g.DetailEN != "" {
 		out.Detail = g.DetailEN
 	}

@@ -139,9 +139,9 @@ func keysOf(raw []byte) (keys []string) {
 
 // A query and an id in a path are refused unless they are a slot of the menu, a sale's id or an order's id.
 func FuzzQuery(f *testing.F) {
-	s := &Server{cfg: Config{zone: time.FixedZone("CST", 8*3600)}}
+	s := &catalogue{zone: time.FixedZone("CST", 8*3600)}
 	now := time.Date(2026, 11, 11, 12, 34, 56, 0, time.UTC)
-	menu := goods.Slots(now.In(s.cfg.zone))
+	menu := goods.Slots(now.In(s.zone))
 	for _, q := range []string{"slot=" + url.QueryEscape(menu[3].StartAt.Format(time.RFC3339)), "slot=" + menu[3].StartAt.Format(time.RFC3339), "slot=", "slot=x", "slot=%zz",
 		"slot=2026-11-11T04:00:00Z&slot=x", "a;b", "slot=9999-12-31T23:59:59Z", "slot=2026-11-11T04:00:00.000000001Z", "slot=0000-00-00T00:00:00Z", strings.Repeat("&", 999)} {
 		f.Add(q, "1")

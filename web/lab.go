@@ -146,7 +146,7 @@ func (s *Server) showLab(w http.ResponseWriter, r *http.Request, _ labCaller) er
 // prepareLab answers with what the lab has of one kind, which never changes: it is encoded once, and sent once to each
 // browser.
 func (s *Server) prepareLab(w http.ResponseWriter, r *http.Request, kind string, has any) error {
-	all, err := s.prepared.lab.get(kind, func(*encoded) bool { return true }, func(*encoded) (*encoded, error) {
+	all, err := s.labAnswers.get(kind, func(*encoded) bool { return true }, func(*encoded) (*encoded, error) {
 		b, err := encode(has)
 		if err != nil {
 			return nil, err

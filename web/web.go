@@ -155,6 +155,7 @@ type Server struct {
 	buyLimits  limits
 	sources    map[string][]sourceFunc // by the step of a ticket
 	prepared   *prepared
+	labAnswers responseCache[string, encoded]
 	classes    *classes
 	cashier    *cashier
 	liveKey    []byte           // signs links to the live view
@@ -164,6 +165,7 @@ type Server struct {
 	streams    *streamPlaces // of buyers and of the staff
 	guests     *streamPlaces // of the live view with a link
 	gallery    *gallery
+	catalogue  *catalogue
 	http       *httpMetrics
 	notices    *prometheus.CounterVec // of payments, by result
 	handler    http.Handler
@@ -211,6 +213,8 @@ func New(cfg Config, d Deps, self string) (*Server, error) {
 		return nil, err
 	}
 	s.gallery = &gallery{s.desk, d.Admin, newPictureCache()}
+	s.labAnswers = newResponseCache[string, encoded](3)
+	s.catalogue = &catalogue{s.desk, cfg.zone, d.Cache, d.Rush, d.Orders, d.Sums, s.prepared}
 	r := s.router()
 	s.http, s.handler, s.buyLimits = newHTTPMetrics(r), r, s.desk.limits.of(buying)
 	return s, nil
