@@ -22,8 +22,8 @@ const (
 // saleEvents is the push beside the poll: a stream of `result` (the data of GET result, whenever it
 // changes) and `left` (`{"left": 12}`). It ends when the client leaves, the session ends or the server
 // stops. A page closes it when it has its final result.
-func (s *Server) saleEvents(w http.ResponseWriter, r *http.Request, session user.Session, id int64) error {
-	sale, _, err := s.Cache.Sale(r.Context(), id)
+func (s *purchases) saleEvents(w http.ResponseWriter, r *http.Request, session user.Session, id int64) error {
+	sale, _, err := s.cache.Sale(r.Context(), id)
 	if err != nil {
 		return err
 	}
@@ -32,9 +32,9 @@ func (s *Server) saleEvents(w http.ResponseWriter, r *http.Request, session user
 		return err
 	}
 	defer s.streams.leave(place)
-	news, stop := s.Rush.Watch(id, session.UserID)
+	news, stop := s.rush.Watch(id, session.UserID)
 	defer stop()
-	st, err := s.Rush.Result(r.Context(), id, session.UserID)
+	st, err := s.rush.Result(r.Context(), id, session.UserID)
 	if err != nil {
 		return err
 	}
@@ -47,13 +47,13 @@ func (s *Server) saleEvents(w http.ResponseWriter, r *http.Request, session user
 
 // pushEvents writes events until the stream ends, or loses its place. st is the user's first result. It looks for later ones at
 // news, and at each tick until one is final.
-func (s *Server) pushEvents(out *stream, r *http.Request, sale goods.Sale, at *streamPlace, st seckill.Status, news <-chan struct{}) {
+func (s *purchases) pushEvents(out *stream, r *http.Request, sale goods.Sale, at *streamPlace, st seckill.Status, news <-chan struct{}) {
 	out.send("result", appendStatus(nil, "", st))
 	tick := time.NewTicker(eventEvery)
 	defer tick.Stop()
 	left, quiet, look := -1, 0, false
 	for out.err == nil {
-		if now := s.Rush.Left(sale); now != left {
+		if now := s.rush.Left(sale); now != left {
 			left, quiet = now, 0
 			out.send("left", fmt.Appendf(nil, `{"left":%d}`, left))
 		}
@@ -67,7 +67,7 @@ func (s *Server) pushEvents(out *stream, r *http.Request, sale goods.Sale, at *s
 		case <-news:
 			look = true
 		case <-tick.C:
-			if _, err := s.Sessions.Get(r.Context(), s.desk.token(r)); errors.Is(err, user.ErrNoSession) {
+			if _, err := s.desk.sessions.Get(r.Context(), s.desk.token(r)); errors.Is(err, user.ErrNoSession) {
 				return
 			}
 			look = look || !st.Final()
@@ -79,7 +79,7 @@ func (s *Server) pushEvents(out *stream, r *http.Request, sale goods.Sale, at *s
 		if !look {
 			continue
 		}
-		next, err := s.Rush.Result(r.Context(), sale.ID, at.user)
+		next, err := s.rush.Result(r.Context(), sale.ID, at.user)
 		if err != nil {
 			continue // the next tick looks again
 		}

@@ -14,7 +14,7 @@ import (
 )
 
 // countBuy is buy, counted for the live view.
-func (s *Server) countBuy(w http.ResponseWriter, r *http.Request) error {
+func (s *purchases) countBuy(w http.ResponseWriter, r *http.Request) error {
 	began := time.Now()
 	err := s.buy(w, r)
 	s.countAnswer(r, live.Buy, began, err)
@@ -22,7 +22,7 @@ func (s *Server) countBuy(w http.ResponseWriter, r *http.Request) error {
 }
 
 // counted is buyers, with each answer counted for the live view, also one of the limits.
-func (s *Server) counted(step live.Step) audience[saleHandler] {
+func (s *purchases) counted(step live.Step) audience[saleHandler] {
 	return audience[saleHandler]{buyers.name, func(d *desk, l limits, h saleHandler) openHandler {
 		return d.loggedIn(func(w http.ResponseWriter, r *http.Request, session user.Session) error {
 			began := time.Now()
@@ -33,9 +33,9 @@ func (s *Server) counted(step live.Step) audience[saleHandler] {
 	}}
 }
 
-func (s *Server) countAnswer(r *http.Request, step live.Step, began time.Time, err error) {
+func (s *purchases) countAnswer(r *http.Request, step live.Step, began time.Time, err error) {
 	sale, _ := readID(chi.URLParam(r, "id")) // 0 is no sale
-	s.Counts.Answered(sale, step, answerOf(err), time.Since(began))
+	s.counts.Answered(sale, step, answerOf(err), time.Since(began))
 }
 
 // answerOf returns what a buyer was told with err. Refusals that a crowd gets come as they are; others may be wrapped.

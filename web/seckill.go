@@ -7,7 +7,9 @@ import (
 
 	"github.com/go-chi/chi/v5"
 
+	"miaosha/goods"
 	"miaosha/seckill"
+	"miaosha/seckill/captcha"
 	"miaosha/seckill/live"
 	"miaosha/user"
 )
@@ -19,7 +21,18 @@ var (
 	saleDraws = draws{late(afterSession, pictures).ofBuyers(), late(afterSession, words).ofBuyers()}
 )
 
-func (s *Server) purchaseRows() []row {
+// purchases is the way from a sum to a ticket and its result.
+type purchases struct {
+	desk      *desk
+	rush      *seckill.Engine
+	cache     *goods.Cache
+	sums      *captcha.Sums
+	counts    *live.Counts
+	streams   *streamPlaces
+	buyLimits limits
+}
+
+func (s *purchases) rows() []row {
 	itself := audience[openHandler]{"user", everyone.door} // buy asks for the session late
 	return []row{
 		route(get, "/api/sales/{id}/captcha", buyers, saleDraws.rule(), answerLimit, s.captcha),
@@ -35,7 +48,7 @@ func (s *Server) purchaseRows() []row {
 // language, for users who cannot see a picture. Words have a bucket of their own, which fills slowly:
 // enough for a person, and far too slow for a program. Only the newest sum can be answered, whatever
 // its kind.
-func (s *Server) captcha(w http.ResponseWriter, r *http.Request, session user.Session, sale int64) error {
+func (s *purchases) captcha(w http.ResponseWriter, r *http.Request, session user.Session, sale int64) error {
 	switch kind := r.URL.Query().Get("kind"); kind {
 	case "", "picture":
 		return s.captchaPicture(w, r, sale, session.UserID)
@@ -46,11 +59,11 @@ func (s *Server) captcha(w http.ResponseWriter, r *http.Request, session user.Se
 	}
 }
 
-func (s *Server) captchaPicture(w http.ResponseWriter, r *http.Request, sale, userID int64) error {
+func (s *purchases) captchaPicture(w http.ResponseWriter, r *http.Request, sale, userID int64) error {
 	if err := s.desk.allow(s.desk.limits.of(saleDraws.picture), r, userID); err != nil {
 		return err
 	}
-	png, answer, err := s.Sums.Draw(r.Context(), sale, userID, s.desk.token(r))
+	png, answer, err := s.sums.Draw(r.Context(), sale, userID, s.desk.token(r))
 	if err != nil {
 		return err
 	}
@@ -60,11 +73,11 @@ func (s *Server) captchaPicture(w http.ResponseWriter, r *http.Request, sale, us
 	return nil
 }
 
-func (s *Server) captchaWords(w http.ResponseWriter, r *http.Request, sale, userID int64) error {
+func (s *purchases) captchaWords(w http.ResponseWriter, r *http.Request, sale, userID int64) error {
 	if err := s.desk.allow(s.desk.limits.of(saleDraws.words), r, userID); err != nil {
 		return err
 	}
-	question, answer, err := s.Sums.Spell(r.Context(), sale, userID, s.desk.token(r), chinese(r))
+	question, answer, err := s.sums.Spell(r.Context(), sale, userID, s.desk.token(r), chinese(r))
 	if err != nil {
 		return err
 	}
@@ -81,20 +94,20 @@ func setCaptchaAnswer(w http.ResponseWriter, answer string) {
 	}
 }
 
-func (s *Server) address(w http.ResponseWriter, r *http.Request, session user.Session, sale int64) error {
+func (s *purchases) address(w http.ResponseWriter, r *http.Request, session user.Session, sale int64) error {
 	var in struct {
 		Captcha string `json:"captcha"`
 	}
 	if err := body(w, r, &in, true); err != nil {
 		return err
 	}
-	if s.Sums.On() {
+	if s.sums.On() {
 		var f inputs
 		if f.sum(&in.Captcha); f.err() != nil {
 			return f.err()
 		}
 	}
-	address, expiry, err := s.Rush.Address(r.Context(), sale, session.UserID, s.desk.token(r), s.Sums.Answer(sale, session.UserID, s.desk.token(r), in.Captcha))
+	address, expiry, err := s.rush.Address(r.Context(), sale, session.UserID, s.desk.token(r), s.sums.Answer(sale, session.UserID, s.desk.token(r), in.Captcha))
 	if err != nil {
 		return err
 	}
@@ -106,7 +119,7 @@ func (s *Server) address(w http.ResponseWriter, r *http.Request, session user.Se
 
 // buy checks a click and asks the engine for a ticket. The cheapest checks come first: those before the
 // session cost no I/O.
-func (s *Server) buy(w http.ResponseWriter, r *http.Request) error {
+func (s *purchases) buy(w http.ResponseWriter, r *http.Request) error {
 	token := s.desk.token(r)
 	if token == "" {
 		return errNotLoggedIn
@@ -118,14 +131,14 @@ func (s *Server) buy(w http.ResponseWriter, r *http.Request) error {
 	if err := refuseBody(w, r); err != nil {
 		return err
 	}
-	userID, err := s.Rush.CheckAddress(sale, token, chi.URLParam(r, "path"))
+	userID, err := s.rush.CheckAddress(sale, token, chi.URLParam(r, "path"))
 	if err != nil {
 		return err
 	}
-	if err := s.Rush.Admit(sale, userID); err != nil {
+	if err := s.rush.Admit(sale, userID); err != nil {
 		return err
 	}
-	defer s.Rush.Release()
+	defer s.rush.Release()
 	session, err := s.desk.session(r, token)
 	if err != nil {
 		return err
@@ -137,7 +150,7 @@ func (s *Server) buy(w http.ResponseWriter, r *http.Request) error {
 	if err := s.desk.allow(s.buyLimits, r, userID); err != nil {
 		return err
 	}
-	b, err := s.Rush.Buy(r.Context(), sale, userID)
+	b, err := s.rush.Buy(r.Context(), sale, userID)
 	if err != nil {
 		return err
 	}
@@ -163,8 +176,8 @@ func appendStatus(b []byte, ticket string, s seckill.Status) []byte {
 	return append(b, '}')
 }
 
-func (s *Server) result(w http.ResponseWriter, r *http.Request, session user.Session, sale int64) error {
-	st, err := s.Rush.Result(r.Context(), sale, session.UserID)
+func (s *purchases) result(w http.ResponseWriter, r *http.Request, session user.Session, sale int64) error {
+	st, err := s.rush.Result(r.Context(), sale, session.UserID)
 	if err != nil {
 		return err
 	}

@@ -152,7 +152,6 @@ type Server struct {
 	Deps
 	cfg        Config
 	desk       *desk
-	buyLimits  limits
 	sources    map[string][]sourceFunc // by the step of a ticket
 	prepared   *prepared
 	labAnswers responseCache[string, encoded]
@@ -166,6 +165,7 @@ type Server struct {
 	guests     *streamPlaces // of the live view with a link
 	gallery    *gallery
 	catalogue  *catalogue
+	purchases  *purchases
 	http       *httpMetrics
 	notices    *prometheus.CounterVec // of payments, by result
 	handler    http.Handler
@@ -215,8 +215,9 @@ func New(cfg Config, d Deps, self string) (*Server, error) {
 	s.gallery = &gallery{s.desk, d.Admin, newPictureCache()}
 	s.labAnswers = newResponseCache[string, encoded](3)
 	s.catalogue = &catalogue{s.desk, cfg.zone, d.Cache, d.Rush, d.Orders, d.Sums, s.prepared}
+	s.purchases = &purchases{s.desk, d.Rush, d.Cache, d.Sums, d.Counts, s.streams, s.desk.limits.of(buying)}
 	r := s.router()
-	s.http, s.handler, s.buyLimits = newHTTPMetrics(r), r, s.desk.limits.of(buying)
+	s.http, s.handler = newHTTPMetrics(r), r
 	return s, nil
 }
 
