@@ -5,7 +5,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"miaosha/order"
 	"miaosha/seckill/admin"
 	"miaosha/seckill/typed"
 )
@@ -26,7 +25,7 @@ func (s *Server) adminPayments(w http.ResponseWriter, r *http.Request, by admin.
 	if err := q.err(); err != nil {
 		return err
 	}
-	payments, next, err := s.Admin.StuckPayments(r.Context(), by, f, s.askedProviders())
+	payments, next, err := s.Admin.StuckPayments(r.Context(), by, f, s.payments.asked())
 	if err != nil {
 		return err
 	}
@@ -45,7 +44,7 @@ func (s *Server) retryPayment(w http.ResponseWriter, r *http.Request, by admin.B
 	if err != nil {
 		return err
 	}
-	if err := s.Admin.AskAgain(r.Context(), by, id, s.askedProviders()); err != nil {
+	if err := s.Admin.AskAgain(r.Context(), by, id, s.payments.asked()); err != nil {
 		return err
 	}
 	return ok(w, 200, nil)
@@ -63,20 +62,8 @@ func (s *Server) returnPayment(w http.ResponseWriter, r *http.Request, by admin.
 	if err := body(w, r, &in, false); err != nil {
 		return err
 	}
-	if err := s.Admin.ReturnByHand(r.Context(), by, id, s.askedProviders(), typed.Line(in.Note)); err != nil {
+	if err := s.Admin.ReturnByHand(r.Context(), by, id, s.payments.asked(), typed.Line(in.Note)); err != nil {
 		return err
 	}
 	return ok(w, 200, nil)
-}
-
-// askedProviders returns the names of the providers that the shop can ask: the cashier, and the one that has an address.
-func (s *Server) askedProviders() []string {
-	asked := []string{}
-	if s.cashier != nil {
-		asked = append(asked, order.Cashier)
-	}
-	if s.Provider != nil && s.Provider.CanBeAsked() {
-		asked = append(asked, s.Provider.Name())
-	}
-	return asked
 }

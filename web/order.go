@@ -21,7 +21,7 @@ func (s *Server) orderRows() []row {
 		route(post, "/api/orders/{id}/cancel", owners, first(own, pays, ownNetwork), answerLimit, s.cancel),
 		route(post, "/api/orders/{id}/address", owners, first(own, pays, ownNetwork), answerLimit, s.setOrderAddress),
 	}
-	if s.cashier != nil {
+	if s.payments.cashier != nil {
 		rows = append(rows, route(post, "/api/cashier/{id}", owners, first(own, pays, ownNetwork), answerLimit, s.useCashier))
 	}
 	return rows
@@ -143,7 +143,7 @@ func (s *Server) pay(w http.ResponseWriter, r *http.Request, session user.Sessio
 	if err := refuseBody(w, r); err != nil {
 		return err
 	}
-	p, url, err := s.Orders.Start(r.Context(), s.providers[0], session.UserID, id)
+	p, url, err := s.Orders.Start(r.Context(), s.payments.providers[0], session.UserID, id)
 	if errors.Is(err, order.ErrProvider) {
 		s.desk.faults.Do(func() { s.desk.log.Error("the payment provider does not answer", "err", err) })
 	}
@@ -174,7 +174,7 @@ func (s *Server) useCashier(w http.ResponseWriter, r *http.Request, session user
 	switch in.Action {
 	case "confirm":
 		p.PayUntil = s.shopTime(p.PayUntil)
-		raw, err := s.cashier.confirm(r.Context(), p)
+		raw, err := s.payments.cashier.confirm(r.Context(), p)
 		if err != nil {
 			return err
 		}

@@ -6,16 +6,48 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/time/rate"
 
 	"miaosha/order"
 	"miaosha/seckill/payment"
 	"miaosha/seckill/purpose"
 )
 
-func (s *Server) noticeRows() []row {
+// payments knows the payment providers, and takes their notices.
+type payments struct {
+	desk      *desk
+	now       func() time.Time // the shop's clock
+	orders    *order.Store
+	outside   *payment.Remote  // nil: none
+	cashier   *cashier         // nil: the shop takes no play money
+	providers []order.Provider // that of new payments first
+	keys      []noticeKey
+	notices   *prometheus.CounterVec // by result
+	forged    refusedNotices         // without a right signature
+	untimely  refusedNotices         // with one, for another time
+}
+
+// refusedNotices are notices of which at most one a second is logged, after the first noticesLogged.
+type refusedNotices struct {
+	since atomic.Int64 // the last one that was logged
+	log   rate.Sometimes
+}
+
+const noticesLogged = 20
+
+func newPayments(desk *desk, cfg Config, d Deps, self string) (*payments, error) {
+	s := &payments{desk: desk, now: d.Rush.Now, orders: d.Orders, outside: d.Provider, notices: newNoticeCounter()}
+	s.forged.log = rate.Sometimes{First: noticesLogged, Interval: time.Second}
+	s.untimely.log = rate.Sometimes{First: noticesLogged, Interval: time.Second}
+	return s, s.setProviders(cfg, d, self)
+}
+
+func (s *payments) rows() []row {
 	provider := audience[openHandler]{"the provider", everyone.door} // whose signature the handler checks
 	return []row{route(post, noticePath, provider,
 		late("before all else, instead of that of all requests; only a refused notice takes a token", forgedNotices), answerLimit, s.paymentNotice)}
@@ -33,47 +65,56 @@ type noticeKey struct {
 // setProviders sets the payment providers, that of new payments first, and the keys of their notices. Each has
 // a key of its own, so that the cashier captures and refunds nothing in an outside provider's name. Only in the
 // sandbox, where all money is play money, --notify-secret is another key of the cashier.
-func (s *Server) setProviders(self string) error {
-	asked := s.Provider != nil && s.Provider.CanBeAsked()
-	if asked && s.cfg.NotifySecret == "" {
+func (s *payments) setProviders(cfg Config, d Deps, self string) error {
+	asked := d.Provider != nil && d.Provider.CanBeAsked()
+	if asked && cfg.NotifySecret == "" {
 		return errors.New("--notify-secret (MIAOSHA_NOTIFY_SECRET): with --provider-url the provider's notices need its key")
 	}
-	if s.Provider != nil && s.Provider.SignsWith(s.cfg.NotifySecret) {
+	if d.Provider != nil && d.Provider.SignsWith(cfg.NotifySecret) {
 		return errors.New("--notify-secret (MIAOSHA_NOTIFY_SECRET): it is the key of --provider-secret; with one key a request of the shop could come back as a notice")
 	}
-	if s.cfg.NotifySecret != "" && s.cfg.NotifySecret == string(s.Secret) {
+	if cfg.NotifySecret != "" && cfg.NotifySecret == string(d.Secret) {
 		return errors.New("--notify-secret (MIAOSHA_NOTIFY_SECRET): it is the shop's own --secret, with which the provider could sign whatever the shop signs")
 	}
-	secret := []byte(s.cfg.NotifySecret)
-	if s.cfg.Cashier == "sandbox" || s.cfg.Cashier == "auto" && !asked && (s.Sandbox || s.cfg.NotifySecret == "") {
-		key := purpose.CashierNotice.Key(s.Secret)
-		s.cashier = newCashier(self, key, s.Rush.Now, s.desk.log)
+	secret := []byte(cfg.NotifySecret)
+	if cfg.Cashier == "sandbox" || cfg.Cashier == "auto" && !asked && (d.Sandbox || cfg.NotifySecret == "") {
+		key := purpose.CashierNotice.Key(d.Secret)
+		s.cashier = newCashier(self, key, d.Rush.Now, s.desk.log)
 		s.providers = append(s.providers, s.cashier)
-		s.noticeKeys = append(s.noticeKeys, noticeKey{order.Cashier, key})
+		s.keys = append(s.keys, noticeKey{order.Cashier, key})
 	}
-	if s.Provider == nil {
+	if d.Provider == nil {
 		return nil
 	}
-	s.providers = append(s.providers, s.Provider)
+	s.providers = append(s.providers, d.Provider)
 	switch {
-	case s.cfg.NotifySecret == "":
-	case s.Sandbox && !asked:
-		s.noticeKeys = append(s.noticeKeys, noticeKey{order.Cashier, secret})
+	case cfg.NotifySecret == "":
+	case d.Sandbox && !asked:
+		s.keys = append(s.keys, noticeKey{order.Cashier, secret})
 	default:
-		s.noticeKeys = append(s.noticeKeys, noticeKey{s.Provider.Name(), secret})
+		s.keys = append(s.keys, noticeKey{d.Provider.Name(), secret})
 	}
 	return nil
 }
 
-// Providers returns the payment providers, for order.Store.Sweep.
-func (s *Server) Providers() []order.Provider { return s.providers }
+// asked returns the names of the providers that the shop can ask: the cashier, and the one that has an address.
+func (s *payments) asked() []string {
+	asked := []string{}
+	if s.cashier != nil {
+		asked = append(asked, order.Cashier)
+	}
+	if s.outside != nil && s.outside.CanBeAsked() {
+		asked = append(asked, s.outside.Name())
+	}
+	return asked
+}
 
 // verifyNotice returns the provider that has signed a notice. errForbidden, with the reason: payment.ErrTime if one
 // has signed it for another time.
-func (s *Server) verifyNotice(r *http.Request, raw []byte) (provider string, err error) {
+func (s *payments) verifyNotice(r *http.Request, raw []byte) (provider string, err error) {
 	reason := payment.ErrSignature
-	for _, k := range s.noticeKeys {
-		err := payment.Verify(r, k.key, raw, s.Rush.Now(), time.Now())
+	for _, k := range s.keys {
+		err := payment.Verify(r, k.key, raw, s.now(), time.Now())
 		if err == nil {
 			return k.provider, nil
 		}
@@ -88,7 +129,7 @@ func (s *Server) verifyNotice(r *http.Request, raw []byte) (provider string, err
 // can be sent, or sent again, without end by strangers: the first ones are logged, and then at most one a
 // second, with their count. Those signed for another time are counted apart, so that forged ones do not hide a
 // provider whose clock is wrong.
-func (s *Server) paymentNotice(w http.ResponseWriter, r *http.Request) error {
+func (s *payments) paymentNotice(w http.ResponseWriter, r *http.Request) error {
 	raw, err := rawBody(w, r, maxBody)
 	var provider string
 	if err == nil {
@@ -125,7 +166,7 @@ func (s *Server) paymentNotice(w http.ResponseWriter, r *http.Request) error {
 
 // takeNotice reads a verified notice into in, for the log too, and records it. It returns the payment's status. A
 // provider that adds a field to its notices goes on being understood.
-func (s *Server) takeNotice(ctx context.Context, provider string, raw []byte, in *payment.Notice) (status string, err error) {
+func (s *payments) takeNotice(ctx context.Context, provider string, raw []byte, in *payment.Notice) (status string, err error) {
 	if err := decodeKnown(raw, in, "payment_id", "order_id", "amount", "provider_ref", "declined", "status"); err != nil {
 		return "", err
 	}
@@ -135,9 +176,9 @@ func (s *Server) takeNotice(ctx context.Context, provider string, raw []byte, in
 	}
 	c.Provider = provider
 	if in.Declined != "" {
-		return s.Orders.DeclineNoticed(ctx, c, in.Declined)
+		return s.orders.DeclineNoticed(ctx, c, in.Declined)
 	}
-	return s.Orders.Capture(ctx, c)
+	return s.orders.Capture(ctx, c)
 }
 
 // successes are the words by which providers call a capture. A notice needs none; one with another word is no capture.

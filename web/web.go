@@ -19,7 +19,6 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/time/rate"
 
 	"miaosha/goods"
@@ -156,32 +155,19 @@ type Server struct {
 	prepared   *prepared
 	labAnswers responseCache[string, encoded]
 	classes    *classes
-	cashier    *cashier
-	liveKey    []byte           // signs links to the live view
-	providers  []order.Provider // see setProviders
-	noticeKeys []noticeKey
+	liveKey    []byte // signs links to the live view
 	refusing   atomic.Bool
 	streams    *streamPlaces // of buyers and of the staff
 	guests     *streamPlaces // of the live view with a link
 	gallery    *gallery
 	catalogue  *catalogue
 	purchases  *purchases
+	payments   *payments
 	http       *httpMetrics
-	notices    *prometheus.CounterVec // of payments, by result
 	handler    http.Handler
-	forged     refusedNotices // without a right signature
-	untimely   refusedNotices // with one, for another time
 
 	strangeHost, strangeOrigin rate.Sometimes // log a refusal of each kind once a minute
 }
-
-// refusedNotices are notices of which at most one a second is logged, after the first noticesLogged.
-type refusedNotices struct {
-	since atomic.Int64 // the last one that was logged
-	log   rate.Sometimes
-}
-
-const noticesLogged = 20
 
 // New returns a Server. self is the URL at which the sandbox cashier will reach it, such as
 // http://127.0.0.1:8080.
@@ -190,10 +176,8 @@ func New(cfg Config, d Deps, self string) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{Deps: d, cfg: cfg, streams: newStreamPlaces(maxStreams, maxUserStreams), guests: newStreamPlaces(maxGuests, 0),
-		notices: newNoticeCounter(), classes: &classes{}}
+		classes: &classes{}}
 	s.strangeHost.Interval, s.strangeOrigin.Interval = time.Minute, time.Minute
-	s.forged.log = rate.Sometimes{First: noticesLogged, Interval: time.Second}
-	s.untimely.log = rate.Sometimes{First: noticesLogged, Interval: time.Second}
 	of := marks{Shop: cfg.ShopName, Sandbox: d.Sandbox, Local: d.Demo != nil && d.Demo.Local,
 		NoCodes: d.Users != nil && !d.Users.SendsCodes(), LivePublic: cfg.LiveView == "public"}
 	if of.Local {
@@ -209,20 +193,23 @@ func New(cfg Config, d Deps, self string) (*Server, error) {
 		return nil, err
 	}
 	s.liveKey = purpose.LiveView.Key(d.Secret)
-	if err := s.setProviders(self); err != nil {
-		return nil, err
-	}
 	s.gallery = &gallery{s.desk, d.Admin, newPictureCache()}
 	s.labAnswers = newResponseCache[string, encoded](3)
 	s.catalogue = &catalogue{s.desk, cfg.zone, d.Cache, d.Rush, d.Orders, d.Sums, s.prepared}
 	s.purchases = &purchases{s.desk, d.Rush, d.Cache, d.Sums, d.Counts, s.streams, s.desk.limits.of(buying)}
+	if s.payments, err = newPayments(s.desk, cfg, d, self); err != nil {
+		return nil, err
+	}
 	r := s.router()
 	s.http, s.handler = newHTTPMetrics(r), r
 	return s, nil
 }
 
 // PlayMoney reports whether buyers pay at the sandbox cashier, which takes no money.
-func (s *Server) PlayMoney() bool { return s.cashier != nil }
+func (s *Server) PlayMoney() bool { return s.payments.cashier != nil }
+
+// Providers returns the payment providers, for order.Store.Sweep.
+func (s *Server) Providers() []order.Provider { return s.payments.providers }
 
 // Close ends all event streams, which would not end by themselves. Each answer after it is the last one
 // on its connection. Call it once, when the server stops.
