@@ -3,8 +3,6 @@ package web
 import (
 	"net/http"
 
-	"github.com/google/uuid"
-
 	"miaosha/order"
 	"miaosha/seckill/typed"
 	"miaosha/user"
@@ -53,16 +51,4 @@ func (s *Server) eraseAddress(w http.ResponseWriter, r *http.Request, session us
 		return err
 	}
 	return ok(w, 200, nil)
-}
-
-// setOrderAddress sets the address of an order that is paid and not shipped yet.
-func (s *Server) setOrderAddress(w http.ResponseWriter, r *http.Request, session user.Session, id uuid.UUID) error {
-	a, err := address(w, r)
-	if err != nil {
-		return err
-	}
-	if err := s.Orders.SetDeliveryAddress(r.Context(), session.UserID, id, a); err != nil {
-		return err
-	}
-	return ok(w, 200, a)
 }

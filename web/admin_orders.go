@@ -104,3 +104,15 @@ func (s *Server) adminOrder(w http.ResponseWriter, r *http.Request, by admin.By)
 	out.Phone = f.BuyerPhone
 	return ok(w, 200, out)
 }
+
+// adminTicket answers with the timeline of a ticket, which may be given by its order's id or number.
+func (s *Server) adminTicket(w http.ResponseWriter, r *http.Request, _ admin.By) error {
+	ticket, err := pathText(r, "ticket")
+	if key := typed.Key(ticket); key != "" {
+		ticket = key
+	}
+	if err != nil || !admin.IsTicket(ticket) {
+		return fieldError{field: "ticket"}
+	}
+	return s.timelines.answer(w, r, ticket)
+}

@@ -9,10 +9,23 @@ import (
 	"github.com/google/uuid"
 
 	"miaosha/order"
+	"miaosha/seckill"
 	"miaosha/user"
 )
 
-func (s *Server) orderRows() []row {
+// buyerOrders are the orders of the user who asks: their payments, their tickets, and where they are sent.
+type buyerOrders struct {
+	desk          *desk
+	orders        *order.Store
+	payments      *payments
+	timelines     *timelines
+	rush          *seckill.Engine      // for its clock
+	postgresAhead func() time.Duration // of this process's clock; nil: not at all
+	shopName      string
+	sandbox       bool
+}
+
+func (s *buyerOrders) rows() []row {
 	rows := []row{
 		route(get, "/api/orders", users, first(own, reads, ownNetwork), answerLimit, s.listOrders),
 		route(get, "/api/orders/{id}", owners, first(own, reads, ownNetwork), answerLimit, s.showOrder),
@@ -60,11 +73,11 @@ const clocksApart = 2 * time.Second
 
 // shopTime returns a time of Postgres by the shop's clock, which is that of Redis: pages count by it, and judge by it when the
 // time to pay is over. Postgres alone decides that.
-func (s *Server) shopTime(t time.Time) time.Time {
-	if s.PostgresAhead == nil {
+func (s *buyerOrders) shopTime(t time.Time) time.Time {
+	if s.postgresAhead == nil {
 		return t
 	}
-	apart := time.Until(s.Rush.Now()) - s.PostgresAhead()
+	apart := time.Until(s.rush.Now()) - s.postgresAhead()
 	if apart.Abs() < clocksApart {
 		return t
 	}
@@ -72,12 +85,12 @@ func (s *Server) shopTime(t time.Time) time.Time {
 }
 
 // ordersJSON returns a user's orders with their payments, in the language of the request.
-func (s *Server) ordersJSON(r *http.Request, userID int64, orders ...order.Order) ([]orderJSON, error) {
+func (s *buyerOrders) ordersJSON(r *http.Request, userID int64, orders ...order.Order) ([]orderJSON, error) {
 	out, ids, at := make([]orderJSON, len(orders)), make([]uuid.UUID, len(orders)), make(map[uuid.UUID]int, len(orders))
 	for i, o := range orders {
 		ids[i], at[o.ID] = o.ID, i
 		out[i] = orderJSON{ID: o.ID.String(), Number: order.Number(o.ID), SaleID: o.SaleID, Title: o.Title, Image: s.desk.assets.url(o.Image), Price: o.Price, Status: o.Status,
-			CreatedAt: formatTime(s.shopTime(o.CreatedAt)), ExpiresAt: formatTime(s.shopTime(o.ExpiresAt)), Seller: s.cfg.ShopName, Payments: []paymentJSON{}}
+			CreatedAt: formatTime(s.shopTime(o.CreatedAt)), ExpiresAt: formatTime(s.shopTime(o.ExpiresAt)), Seller: s.shopName, Payments: []paymentJSON{}}
 		if o.TitleEN != "" && !chinese(r) {
 			out[i].Title = o.TitleEN
 		}
@@ -88,7 +101,7 @@ func (s *Server) ordersJSON(r *http.Request, userID int64, orders ...order.Order
 			out[i].Cancelled = formatTime(s.shopTime(*o.CancelledAt))
 		}
 	}
-	payments, err := s.Orders.Payments(r.Context(), userID, ids...)
+	payments, err := s.orders.Payments(r.Context(), userID, ids...)
 	for _, p := range payments {
 		of := &out[at[p.OrderID]]
 		of.Payments = append(of.Payments, paymentJSON{ID: p.ID.String(), Amount: p.Amount, Status: p.Status,
@@ -97,8 +110,8 @@ func (s *Server) ordersJSON(r *http.Request, userID int64, orders ...order.Order
 	return out, err
 }
 
-func (s *Server) listOrders(w http.ResponseWriter, r *http.Request, session user.Session) error {
-	list, err := s.Orders.OfUser(r.Context(), session.UserID)
+func (s *buyerOrders) listOrders(w http.ResponseWriter, r *http.Request, session user.Session) error {
+	list, err := s.orders.OfUser(r.Context(), session.UserID)
 	if err != nil {
 		return err
 	}
@@ -109,8 +122,8 @@ func (s *Server) listOrders(w http.ResponseWriter, r *http.Request, session user
 	return ok(w, 200, out)
 }
 
-func (s *Server) showOrder(w http.ResponseWriter, r *http.Request, session user.Session, id uuid.UUID) error {
-	o, err := s.Orders.ByID(r.Context(), session.UserID, id)
+func (s *buyerOrders) showOrder(w http.ResponseWriter, r *http.Request, session user.Session, id uuid.UUID) error {
+	o, err := s.orders.ByID(r.Context(), session.UserID, id)
 	if err != nil {
 		return err
 	}
@@ -120,7 +133,7 @@ func (s *Server) showOrder(w http.ResponseWriter, r *http.Request, session user.
 	}
 	out := list[0]
 	if o.PaidAt != nil {
-		d, err := s.Orders.DeliveryOf(r.Context(), session.UserID, id)
+		d, err := s.orders.DeliveryOf(r.Context(), session.UserID, id)
 		if err != nil {
 			return err
 		}
@@ -129,21 +142,21 @@ func (s *Server) showOrder(w http.ResponseWriter, r *http.Request, session user.
 	return ok(w, 200, out)
 }
 
-func (s *Server) cancel(w http.ResponseWriter, r *http.Request, session user.Session, id uuid.UUID) error {
+func (s *buyerOrders) cancel(w http.ResponseWriter, r *http.Request, session user.Session, id uuid.UUID) error {
 	if err := refuseBody(w, r); err != nil {
 		return err
 	}
-	if err := s.Orders.Cancel(r.Context(), session.UserID, id); err != nil {
+	if err := s.orders.Cancel(r.Context(), session.UserID, id); err != nil {
 		return err
 	}
 	return ok(w, 200, nil)
 }
 
-func (s *Server) pay(w http.ResponseWriter, r *http.Request, session user.Session, id uuid.UUID) error {
+func (s *buyerOrders) pay(w http.ResponseWriter, r *http.Request, session user.Session, id uuid.UUID) error {
 	if err := refuseBody(w, r); err != nil {
 		return err
 	}
-	p, url, err := s.Orders.Start(r.Context(), s.payments.providers[0], session.UserID, id)
+	p, url, err := s.orders.Start(r.Context(), s.payments.providers[0], session.UserID, id)
 	if errors.Is(err, order.ErrProvider) {
 		s.desk.faults.Do(func() { s.desk.log.Error("the payment provider does not answer", "err", err) })
 	}
@@ -157,14 +170,14 @@ func (s *Server) pay(w http.ResponseWriter, r *http.Request, session user.Sessio
 }
 
 // useCashier confirms or declines a payment at the sandbox cashier.
-func (s *Server) useCashier(w http.ResponseWriter, r *http.Request, session user.Session, id uuid.UUID) error {
+func (s *buyerOrders) useCashier(w http.ResponseWriter, r *http.Request, session user.Session, id uuid.UUID) error {
 	var in struct {
 		Action string `json:"action"`
 	}
 	if err := body(w, r, &in, false); err != nil {
 		return err
 	}
-	p, err := s.Orders.PaymentOf(r.Context(), session.UserID, id)
+	p, err := s.orders.PaymentOf(r.Context(), session.UserID, id)
 	if err != nil {
 		return err
 	}
@@ -180,7 +193,7 @@ func (s *Server) useCashier(w http.ResponseWriter, r *http.Request, session user
 		}
 		return ok(w, 200, json.RawMessage(raw))
 	case "decline":
-		if err := s.Orders.Decline(r.Context(), p, "the buyer declined it"); err != nil {
+		if err := s.orders.Decline(r.Context(), p, "the buyer declined it"); err != nil {
 			return err
 		}
 		return ok(w, 200, struct {
@@ -188,4 +201,27 @@ func (s *Server) useCashier(w http.ResponseWriter, r *http.Request, session user
 		}{"declined"})
 	}
 	return fieldError{"action", "value"}
+}
+
+// orderTicket is adminTicket for the buyer of an order, in the sandbox alone: the timeline shows how the shop works inside.
+func (s *buyerOrders) orderTicket(w http.ResponseWriter, r *http.Request, session user.Session, id uuid.UUID) error {
+	if !s.sandbox {
+		return order.ErrNotFound
+	}
+	if _, err := s.orders.ByID(r.Context(), session.UserID, id); err != nil {
+		return err
+	}
+	return s.timelines.answer(w, r, id.String())
+}
+
+// setOrderAddress sets the address of an order that is paid and not shipped yet.
+func (s *buyerOrders) setOrderAddress(w http.ResponseWriter, r *http.Request, session user.Session, id uuid.UUID) error {
+	a, err := address(w, r)
+	if err != nil {
+		return err
+	}
+	if err := s.orders.SetDeliveryAddress(r.Context(), session.UserID, id, a); err != nil {
+		return err
+	}
+	return ok(w, 200, a)
 }

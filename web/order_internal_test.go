@@ -19,12 +19,12 @@ func TestTimesOfOrdersAreToldByTheShopsClock(t *testing.T) {
 	at := time.Date(2026, 11, 11, 10, 0, 0, 0, time.UTC)
 	for ahead, want := range map[time.Duration]time.Duration{0: 0, time.Second: 0, -time.Second: 0, -10 * time.Minute: 10 * time.Minute, 3 * time.Hour: -3 * time.Hour,
 		-10*time.Minute + 300*time.Millisecond: 10 * time.Minute} {
-		s := &Server{Deps: Deps{Rush: rush, PostgresAhead: func() time.Duration { return ahead }}}
+		s := &buyerOrders{rush: rush, postgresAhead: func() time.Duration { return ahead }}
 		if got := s.shopTime(at).Sub(at); got != want {
 			t.Errorf("Postgres is %v ahead: a time is told %v later, want %v", ahead, got, want)
 		}
 	}
-	if got := (&Server{Deps: Deps{Rush: rush}}).shopTime(at); !got.Equal(at) {
+	if got := (&buyerOrders{rush: rush}).shopTime(at); !got.Equal(at) {
 		t.Errorf("without a measurement a time changes to %v", got)
 	}
 }

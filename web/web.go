@@ -149,22 +149,23 @@ type Deps struct {
 // Server answers the shop's requests. It is an http.Handler.
 type Server struct {
 	Deps
-	cfg        Config
-	desk       *desk
-	sources    map[string][]sourceFunc // by the step of a ticket
-	prepared   *prepared
-	labAnswers responseCache[string, encoded]
-	classes    *classes
-	liveKey    []byte // signs links to the live view
-	refusing   atomic.Bool
-	streams    *streamPlaces // of buyers and of the staff
-	guests     *streamPlaces // of the live view with a link
-	gallery    *gallery
-	catalogue  *catalogue
-	purchases  *purchases
-	payments   *payments
-	http       *httpMetrics
-	handler    http.Handler
+	cfg         Config
+	desk        *desk
+	prepared    *prepared
+	labAnswers  responseCache[string, encoded]
+	classes     *classes
+	liveKey     []byte // signs links to the live view
+	refusing    atomic.Bool
+	streams     *streamPlaces // of buyers and of the staff
+	guests      *streamPlaces // of the live view with a link
+	gallery     *gallery
+	catalogue   *catalogue
+	purchases   *purchases
+	payments    *payments
+	timelines   *timelines
+	buyerOrders *buyerOrders
+	http        *httpMetrics
+	handler     http.Handler
 
 	strangeHost, strangeOrigin rate.Sometimes // log a refusal of each kind once a minute
 }
@@ -188,7 +189,6 @@ func New(cfg Config, d Deps, self string) (*Server, error) {
 		return nil, err
 	}
 	s.desk = newDesk(cfg, d, a)
-	s.sources = loadSources(d.Source)
 	if s.prepared, err = newPrepared(); err != nil {
 		return nil, err
 	}
@@ -200,6 +200,8 @@ func New(cfg Config, d Deps, self string) (*Server, error) {
 	if s.payments, err = newPayments(s.desk, cfg, d, self); err != nil {
 		return nil, err
 	}
+	s.timelines = &timelines{d.Tickets, loadSources(d.Source)}
+	s.buyerOrders = &buyerOrders{s.desk, d.Orders, s.payments, s.timelines, d.Rush, d.PostgresAhead, cfg.ShopName, d.Sandbox}
 	r := s.router()
 	s.http, s.handler = newHTTPMetrics(r), r
 	return s, nil
