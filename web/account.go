@@ -10,7 +10,7 @@ import (
 	"miaosha/user"
 )
 
-func (s *Server) accountRows() []row {
+func (s *accounts) profileRows() []row {
 	return []row{
 		route(get, "/api/account/sessions", users, first(own, reads, ownNetwork), answerLimit, s.listSessions),
 		route(post, "/api/account/sessions/{session}/end", users, first(own, pays, ownNetwork), answerLimit, s.endSession),
@@ -35,8 +35,8 @@ type sessionJSON struct {
 	EndsAt  string `json:"ends_at"`           // unless it is used again
 }
 
-func (s *Server) listSessions(w http.ResponseWriter, r *http.Request, session user.Session) error {
-	list, err := s.Sessions.List(r.Context(), session.UserID, s.desk.token(r))
+func (s *accounts) listSessions(w http.ResponseWriter, r *http.Request, session user.Session) error {
+	list, err := s.sessions.List(r.Context(), session.UserID, s.desk.token(r))
 	if err != nil {
 		return err
 	}
@@ -55,12 +55,12 @@ func (s *Server) listSessions(w http.ResponseWriter, r *http.Request, session us
 }
 
 // endSession ends one session of the user, maybe the request's own. The others go on.
-func (s *Server) endSession(w http.ResponseWriter, r *http.Request, session user.Session) error {
+func (s *accounts) endSession(w http.ResponseWriter, r *http.Request, session user.Session) error {
 	if err := refuseBody(w, r); err != nil {
 		return err
 	}
 	id := chi.URLParam(r, "session")
-	if err := s.Sessions.EndListed(r.Context(), session.UserID, id); err != nil {
+	if err := s.sessions.EndListed(r.Context(), session.UserID, id); err != nil {
 		return err
 	}
 	if id == user.SessionID(s.desk.token(r)) {
@@ -69,26 +69,26 @@ func (s *Server) endSession(w http.ResponseWriter, r *http.Request, session user
 	return ok(w, 200, nil)
 }
 
-func (s *Server) setNickname(w http.ResponseWriter, r *http.Request, session user.Session) error {
+func (s *accounts) setNickname(w http.ResponseWriter, r *http.Request, session user.Session) error {
 	var in struct {
 		Nickname string `json:"nickname"`
 	}
 	if err := body(w, r, &in, false); err != nil {
 		return err
 	}
-	if err := s.Users.SetNickname(r.Context(), session.UserID, strings.TrimSpace(in.Nickname)); err != nil {
+	if err := s.users.SetNickname(r.Context(), session.UserID, strings.TrimSpace(in.Nickname)); err != nil {
 		return err
 	}
 	return ok(w, 200, nil)
 }
 
-func (s *Server) changePhone(w http.ResponseWriter, r *http.Request, session user.Session) error {
+func (s *accounts) changePhone(w http.ResponseWriter, r *http.Request, session user.Session) error {
 	var in codeForm
 	from, err := s.usesCode(w, r, &in, &in, func() error { return filled("password", in.Password) })
 	if err != nil {
 		return err
 	}
-	device, err := s.Users.ChangePhone(r.Context(), session.UserID, in.Phone, in.Code, in.Password, from)
+	device, err := s.users.ChangePhone(r.Context(), session.UserID, in.Phone, in.Code, in.Password, from)
 	if device != "" {
 		s.desk.setDevice(w, r, device)
 	}

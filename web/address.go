@@ -9,8 +9,8 @@ import (
 )
 
 // showAddress answers with the address of the account, null if there is none.
-func (s *Server) showAddress(w http.ResponseWriter, r *http.Request, session user.Session) error {
-	a, err := s.Orders.AddressOf(r.Context(), session.UserID)
+func (s *accounts) showAddress(w http.ResponseWriter, r *http.Request, session user.Session) error {
+	a, err := s.orders.AddressOf(r.Context(), session.UserID)
 	if err != nil {
 		return err
 	}
@@ -32,22 +32,22 @@ func address(w http.ResponseWriter, r *http.Request) (a order.Address, err error
 	return a, f.err()
 }
 
-func (s *Server) setAddress(w http.ResponseWriter, r *http.Request, session user.Session) error {
+func (s *accounts) setAddress(w http.ResponseWriter, r *http.Request, session user.Session) error {
 	a, err := address(w, r)
 	if err != nil {
 		return err
 	}
-	if err := s.Orders.SetAddress(r.Context(), session.UserID, a); err != nil {
+	if err := s.orders.SetAddress(r.Context(), session.UserID, a); err != nil {
 		return err
 	}
 	return ok(w, 200, a)
 }
 
-func (s *Server) eraseAddress(w http.ResponseWriter, r *http.Request, session user.Session) error {
+func (s *accounts) eraseAddress(w http.ResponseWriter, r *http.Request, session user.Session) error {
 	if err := refuseBody(w, r); err != nil {
 		return err
 	}
-	if err := s.Orders.EraseAddress(r.Context(), session.UserID); err != nil {
+	if err := s.orders.EraseAddress(r.Context(), session.UserID); err != nil {
 		return err
 	}
 	return ok(w, 200, nil)

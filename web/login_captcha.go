@@ -24,16 +24,30 @@ var (
 	practiceDraws = draws{late(beforeAll, practiceSites, practiceSums), late(beforeAll, practiceSites, practiceWords)}
 )
 
+// visitorSums are the sums of visitors: of the log-in, and for practice.
+type visitorSums struct {
+	desk *desk
+	sums *captcha.Sums // nil: none are asked for
+}
+
+func (s *visitorSums) rows() []row {
+	return []row{
+		route(get, "/api/login/captcha", everyone, loginDraws.rule(), answerLimit, s.loginCaptcha),
+		route(get, "/api/practice", everyone, practiceDraws.rule(), answerLimit, s.practiceSum),
+		route(post, "/api/practice", everyone, ahead(practiceTries), answerLimit, s.checkPractice),
+	}
+}
+
 // loginCaptcha draws a sum for a visitor who finds the door of the log-in full or a budget of codes used
 // up, as captcha does for a buyer: a picture, or with ?kind=words a question. The sum is bound to the
 // browser by a cookie. Without sums the page does not exist.
-func (s *Server) loginCaptcha(w http.ResponseWriter, r *http.Request) error {
+func (s *visitorSums) loginCaptcha(w http.ResponseWriter, r *http.Request) error {
 	return s.drawSum(w, r, purpose.LoginSum, "sum", loginDraws)
 }
 
 // drawSum draws a sum that is bound to a cookie of this name.
-func (s *Server) drawSum(w http.ResponseWriter, r *http.Request, of purpose.Purpose, cookie string, under draws) error {
-	if !s.Sums.On() {
+func (s *visitorSums) drawSum(w http.ResponseWriter, r *http.Request, of purpose.Purpose, cookie string, under draws) error {
+	if !s.sums.On() {
 		return errNoPage
 	}
 	browser := rand.Text()
@@ -45,7 +59,7 @@ func (s *Server) drawSum(w http.ResponseWriter, r *http.Request, of purpose.Purp
 		if err := s.desk.allow(s.desk.limits.of(under.picture), r, 0); err != nil {
 			return err
 		}
-		png, answer, err := s.Sums.DrawVisitor(r.Context(), of, browser)
+		png, answer, err := s.sums.DrawVisitor(r.Context(), of, browser)
 		if err != nil {
 			return err
 		}
@@ -57,7 +71,7 @@ func (s *Server) drawSum(w http.ResponseWriter, r *http.Request, of purpose.Purp
 		if err := s.desk.allow(s.desk.limits.of(under.words), r, 0); err != nil {
 			return err
 		}
-		question, answer, err := s.Sums.SpellVisitor(r.Context(), of, browser, chinese(r))
+		question, answer, err := s.sums.SpellVisitor(r.Context(), of, browser, chinese(r))
 		if err != nil {
 			return err
 		}
@@ -70,7 +84,7 @@ func (s *Server) drawSum(w http.ResponseWriter, r *http.Request, of purpose.Purp
 	}
 }
 
-func (s *Server) setSum(w http.ResponseWriter, r *http.Request, cookie, browser, answer string) {
+func (s *visitorSums) setSum(w http.ResponseWriter, r *http.Request, cookie, browser, answer string) {
 	http.SetCookie(w, &http.Cookie{Name: s.desk.cookieName(r, cookie), Value: browser, Path: "/", MaxAge: 60,
 		HttpOnly: true, Secure: s.desk.secure(r), SameSite: http.SameSiteStrictMode})
 	setCaptchaAnswer(w, answer)
@@ -78,8 +92,8 @@ func (s *Server) setSum(w http.ResponseWriter, r *http.Request, cookie, browser,
 
 // solved judges the answer to the browser's sum, which is used up unless it is no number. It reports false for no answer, and
 // when the shop asks for no sums. A wrong answer is an error.
-func (s *Server) solved(r *http.Request, answer string) (bool, error) {
-	if answer == "" || !s.Sums.On() {
+func (s *visitorSums) solved(r *http.Request, answer string) (bool, error) {
+	if answer == "" || !s.sums.On() {
 		return false, nil
 	}
 	var f inputs
@@ -93,6 +107,6 @@ func (s *Server) solved(r *http.Request, answer string) (bool, error) {
 	if err := s.desk.limits.bucket(loginSums).take(bucketKey{addr: s.desk.clientNetwork(r)}); err != nil {
 		return false, err
 	}
-	err = s.Sums.CheckVisitor(r.Context(), purpose.LoginSum, c.Value, answer)
+	err = s.sums.CheckVisitor(r.Context(), purpose.LoginSum, c.Value, answer)
 	return err == nil, err
 }

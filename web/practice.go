@@ -11,19 +11,19 @@ import (
 // Practice sums are for visitors who have not bought before. They have a purpose and a cookie of their own: they neither replace nor
 // use up a sum that counts, and no answer to one opens anything.
 
-func (s *Server) practiceSum(w http.ResponseWriter, r *http.Request) error {
+func (s *visitorSums) practiceSum(w http.ResponseWriter, r *http.Request) error {
 	return s.drawSum(w, r, purpose.PracticeSum, "practice", practiceDraws)
 }
 
 // checkPractice says whether the answer is right. The sum is used up, unless the answer is no number.
-func (s *Server) checkPractice(w http.ResponseWriter, r *http.Request) error {
+func (s *visitorSums) checkPractice(w http.ResponseWriter, r *http.Request) error {
 	var in struct {
 		Captcha string `json:"captcha"`
 	}
 	if err := body(w, r, &in, false); err != nil {
 		return err
 	}
-	if !s.Sums.On() {
+	if !s.sums.On() {
 		return errNoPage
 	}
 	var f inputs
@@ -34,7 +34,7 @@ func (s *Server) checkPractice(w http.ResponseWriter, r *http.Request) error {
 	if c, err := r.Cookie(s.desk.cookieName(r, "practice")); err == nil {
 		browser = c.Value
 	}
-	err := s.Sums.CheckVisitor(r.Context(), purpose.PracticeSum, browser, in.Captcha)
+	err := s.sums.CheckVisitor(r.Context(), purpose.PracticeSum, browser, in.Captcha)
 	if err != nil && !errors.Is(err, captcha.ErrWrong) {
 		return err
 	}

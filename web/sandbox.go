@@ -204,5 +204,5 @@ func (s *Server) demoLogin(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return s.startSession(w, r, loggedIn)
+	return s.accounts.startSession(w, r, loggedIn)
 }

@@ -8,12 +8,24 @@ import (
 	"strings"
 	"time"
 
+	"miaosha/order"
 	"miaosha/seckill/admin"
 	"miaosha/seckill/typed"
 	"miaosha/user"
 )
 
-func (s *Server) loginRows() []row {
+// accounts are those of buyers and of the staff: log-in, sessions, the profile and the address.
+type accounts struct {
+	desk     *desk
+	users    *user.Store
+	sessions *user.Sessions
+	orders   *order.Store // for addresses
+	admin    *admin.Store // for its log
+	sums     *visitorSums
+	sandbox  bool // codes are in the answers
+}
+
+func (s *accounts) loginRows() []row {
 	return []row{
 		route(post, "/api/otp", everyone, late(afterForm, loginSums, tries, triesNetwork, codesOfAll, codes, codesHour), answerLimit, s.sendCode),
 		route(post, "/api/register", everyone, late(afterForm, loginSums, tries, triesNetwork, wrongOfAll), answerLimit, s.register),
@@ -21,9 +33,6 @@ func (s *Server) loginRows() []row {
 			late("the first if there is a sum; the others after the places in the queue of the hasher, before Postgres; a known device has the last one alone", loginSums, tries, logins, loginDevices), answerLimit, s.login),
 		route(post, "/api/password/reset", everyone,
 			late("the first if there is a sum; the others, which are those of register, after the form; a solved sum goes ahead of the shop's", loginSums, tries, triesNetwork, wrongOfAll), answerLimit, s.resetPassword),
-		route(get, "/api/login/captcha", everyone, loginDraws.rule(), answerLimit, s.loginCaptcha),
-		route(get, "/api/practice", everyone, practiceDraws.rule(), answerLimit, s.practiceSum),
-		route(post, "/api/practice", everyone, ahead(practiceTries), answerLimit, s.checkPractice),
 		route(post, "/api/logout", users, free("none: the session is over after the first"), answerLimit, s.logout),
 		route(post, "/api/password", users, late("after the session and the form; before Postgres", passwords, passwordHour), answerLimit, s.changePassword),
 		route(get, "/api/me", visitors, first(own, ownNetwork), answerLimit, s.me),
@@ -134,7 +143,7 @@ func (c *clients) setDevice(w http.ResponseWriter, r *http.Request, device strin
 		HttpOnly: true, Secure: c.secure(r), SameSite: http.SameSiteStrictMode})
 }
 
-func (s *Server) sendCode(w http.ResponseWriter, r *http.Request) error {
+func (s *accounts) sendCode(w http.ResponseWriter, r *http.Request) error {
 	var in struct {
 		Phone   string `json:"phone"`
 		Captcha string `json:"captcha"`
@@ -150,16 +159,16 @@ func (s *Server) sendCode(w http.ResponseWriter, r *http.Request) error {
 	if f.err() != nil {
 		return f.err()
 	}
-	solved, err := s.solved(r, in.Captcha)
+	solved, err := s.sums.solved(r, in.Captcha)
 	if err != nil {
 		return err
 	}
 	// The browser keeps its secret: a second click, or another tab, makes no code useless.
-	from := user.From{Addr: s.desk.clientIP(r), Browser: rand.Text(), Solved: solved || !s.Sums.On()}
+	from := user.From{Addr: s.desk.clientIP(r), Browser: rand.Text(), Solved: solved || !s.sums.sums.On()}
 	if c, err := r.Cookie(s.desk.cookieName(r, "code")); err == nil && len(c.Value) == len(from.Browser) {
 		from.Browser = c.Value
 	}
-	code, ttl, err := s.Users.SendCode(r.Context(), in.Phone, from)
+	code, ttl, err := s.users.SendCode(r.Context(), in.Phone, from)
 	if err != nil {
 		return err
 	}
@@ -169,7 +178,7 @@ func (s *Server) sendCode(w http.ResponseWriter, r *http.Request) error {
 		ExpiresIn int    `json:"expires_in"` // seconds
 		DevCode   string `json:"dev_code,omitempty"`
 	}{ExpiresIn: int(ttl.Seconds())}
-	if s.Sandbox {
+	if s.sandbox {
 		out.DevCode = code
 	}
 	return ok(w, 200, out)
@@ -189,7 +198,7 @@ func accountOf(u user.User) account {
 	return account{UserID: u.ID, Nickname: u.Nickname, Role: u.Role, PasswordDue: u.PasswordDue && u.Role != user.RoleBuyer}
 }
 
-func (s *Server) register(w http.ResponseWriter, r *http.Request) error {
+func (s *accounts) register(w http.ResponseWriter, r *http.Request) error {
 	var in struct {
 		codeForm
 		Nickname string `json:"nickname"`
@@ -201,7 +210,7 @@ func (s *Server) register(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	registered, err := s.Users.Register(r.Context(), in.Phone, in.Code, in.Password, in.Nickname, from)
+	registered, err := s.users.Register(r.Context(), in.Phone, in.Code, in.Password, in.Nickname, from)
 	if err != nil {
 		return err
 	}
@@ -219,7 +228,7 @@ type codeForm struct {
 // usesCode reads the form of a request that uses a code into in, of which form is a part, and returns the origin of the request: the
 // browser's cookie has the secret that goes with the code. check checks what is not the phone or the code: a form that is refused uses
 // up no sum.
-func (s *Server) usesCode(w http.ResponseWriter, r *http.Request, in any, form *codeForm, check func() error) (from user.From, err error) {
+func (s *accounts) usesCode(w http.ResponseWriter, r *http.Request, in any, form *codeForm, check func() error) (from user.From, err error) {
 	if err := body(w, r, in, false); err != nil {
 		return from, err
 	}
@@ -230,11 +239,11 @@ func (s *Server) usesCode(w http.ResponseWriter, r *http.Request, in any, form *
 	if f.err() != nil {
 		return from, f.err()
 	}
-	solved, err := s.solved(r, form.Captcha)
+	solved, err := s.sums.solved(r, form.Captcha)
 	if err != nil {
 		return from, err
 	}
-	from = user.From{Addr: s.desk.clientIP(r), Solved: solved || !s.Sums.On()}
+	from = user.From{Addr: s.desk.clientIP(r), Solved: solved || !s.sums.sums.On()}
 	if c, err := r.Cookie(s.desk.cookieName(r, "code")); err == nil {
 		from.Browser = c.Value
 	}
@@ -242,20 +251,20 @@ func (s *Server) usesCode(w http.ResponseWriter, r *http.Request, in any, form *
 }
 
 // resetPassword sets a forgotten password by code and logs in. All other sessions of the user have ended.
-func (s *Server) resetPassword(w http.ResponseWriter, r *http.Request) error {
+func (s *accounts) resetPassword(w http.ResponseWriter, r *http.Request) error {
 	var in codeForm
 	from, err := s.usesCode(w, r, &in, &in, func() error { return user.CheckPassword("password", in.Password) })
 	if err != nil {
 		return err
 	}
-	reset, err := s.Users.ResetPassword(r.Context(), s.Sessions, in.Phone, in.Code, in.Password, from)
+	reset, err := s.users.ResetPassword(r.Context(), s.sessions, in.Phone, in.Code, in.Password, from)
 	if err != nil {
 		return err
 	}
 	return s.startSession(w, r, reset)
 }
 
-func (s *Server) login(w http.ResponseWriter, r *http.Request) error {
+func (s *accounts) login(w http.ResponseWriter, r *http.Request) error {
 	var in struct {
 		Phone    string `json:"phone"`
 		Password string `json:"password"`
@@ -270,7 +279,7 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) error {
 	if f.err() != nil {
 		return f.err()
 	}
-	solved, err := s.solved(r, in.Captcha)
+	solved, err := s.sums.solved(r, in.Captcha)
 	if err != nil {
 		return err
 	}
@@ -278,9 +287,9 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) error {
 	if c, err := r.Cookie(s.desk.cookieName(r, "device")); err == nil {
 		from.Device = c.Value
 	}
-	loggedIn, err := s.Users.Login(r.Context(), in.Phone, in.Password, from)
+	loggedIn, err := s.users.Login(r.Context(), in.Phone, in.Password, from)
 	switch {
-	case errors.Is(err, user.ErrBusy) && s.Sums.On() && !solved: // at the door, or behind it
+	case errors.Is(err, user.ErrBusy) && s.sums.sums.On() && !solved: // at the door, or behind it
 		return user.ErrSolveFirst
 	case errors.Is(err, user.ErrBusy):
 		return user.ErrBusy
@@ -293,21 +302,21 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) error {
 // startSession starts a session for a user who has just logged in, and ends the session of the
 // request, if there is one. The browser is known as a device of the user from now on. A session of the staff has a line in
 // the log; without it the caller receives no token.
-func (s *Server) startSession(w http.ResponseWriter, r *http.Request, u user.LoggedIn) error {
+func (s *accounts) startSession(w http.ResponseWriter, r *http.Request, u user.LoggedIn) error {
 	if err := s.desk.checkPlace(r, u.ID); err != nil {
 		return err
 	}
 	if old := s.desk.token(r); old != "" {
-		if err := s.Sessions.End(r.Context(), old); err != nil {
+		if err := s.sessions.End(r.Context(), old); err != nil {
 			return err
 		}
 	}
-	token, expires, err := s.Sessions.Start(r.Context(), u.User, s.desk.clientIP(r), clientOf(r.UserAgent()))
+	token, expires, err := s.sessions.Start(r.Context(), u.User, s.desk.clientIP(r), clientOf(r.UserAgent()))
 	if err != nil {
 		return err
 	}
 	if u.Role != user.RoleBuyer {
-		if err := s.Admin.LoggedIn(r.Context(), admin.By{UserID: u.ID, From: s.desk.clientIP(r)}); err != nil {
+		if err := s.admin.LoggedIn(r.Context(), admin.By{UserID: u.ID, From: s.desk.clientIP(r)}); err != nil {
 			return err
 		}
 	}
@@ -320,20 +329,20 @@ func (s *Server) startSession(w http.ResponseWriter, r *http.Request, u user.Log
 
 // logout ends all sessions of the user. A user who logs out because a device is lost or is not safe
 // must leave none open.
-func (s *Server) logout(w http.ResponseWriter, r *http.Request, session user.Session) error {
+func (s *accounts) logout(w http.ResponseWriter, r *http.Request, session user.Session) error {
 	if err := refuseBody(w, r); err != nil {
 		return err
 	}
 	s.desk.setCookie(w, r, "", time.Unix(1, 0))
 	// The second ends this session here while Redis is away, and in Redis if that has lost the list of sessions.
-	if err := errors.Join(s.Users.LogOut(r.Context(), s.Sessions, session.UserID), s.Sessions.End(r.Context(), s.desk.token(r))); err != nil {
+	if err := errors.Join(s.users.LogOut(r.Context(), s.sessions, session.UserID), s.sessions.End(r.Context(), s.desk.token(r))); err != nil {
 		return err
 	}
 	return ok(w, 200, nil)
 }
 
-func (s *Server) me(w http.ResponseWriter, r *http.Request, session user.Session) error {
-	u, err := s.Users.ByID(r.Context(), session.UserID)
+func (s *accounts) me(w http.ResponseWriter, r *http.Request, session user.Session) error {
+	u, err := s.users.ByID(r.Context(), session.UserID)
 	if err != nil {
 		return err
 	}
@@ -344,7 +353,7 @@ func (s *Server) me(w http.ResponseWriter, r *http.Request, session user.Session
 
 // changePassword ends the other sessions of the user. Of the staff's first password it ends this one too, and starts the one
 // that may act as staff.
-func (s *Server) changePassword(w http.ResponseWriter, r *http.Request, session user.Session) error {
+func (s *accounts) changePassword(w http.ResponseWriter, r *http.Request, session user.Session) error {
 	var in struct {
 		Old string `json:"old"`
 		New string `json:"new"`
@@ -352,7 +361,7 @@ func (s *Server) changePassword(w http.ResponseWriter, r *http.Request, session 
 	if err := body(w, r, &in, false); err != nil {
 		return err
 	}
-	device, err := s.Users.ChangePassword(r.Context(), s.Sessions, session.UserID, s.desk.token(r), in.Old, in.New)
+	device, err := s.users.ChangePassword(r.Context(), s.sessions, session.UserID, s.desk.token(r), in.Old, in.New)
 	if device != "" {
 		s.desk.setDevice(w, r, device)
 	}
@@ -362,7 +371,7 @@ func (s *Server) changePassword(w http.ResponseWriter, r *http.Request, session 
 	if session.Role != user.RoleDue {
 		return ok(w, 200, nil)
 	}
-	u, err := s.Users.ByID(r.Context(), session.UserID)
+	u, err := s.users.ByID(r.Context(), session.UserID)
 	if err != nil {
 		return err
 	}

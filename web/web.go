@@ -164,6 +164,8 @@ type Server struct {
 	payments    *payments
 	timelines   *timelines
 	buyerOrders *buyerOrders
+	sums        *visitorSums
+	accounts    *accounts
 	http        *httpMetrics
 	handler     http.Handler
 
@@ -202,6 +204,8 @@ func New(cfg Config, d Deps, self string) (*Server, error) {
 	}
 	s.timelines = &timelines{d.Tickets, loadSources(d.Source)}
 	s.buyerOrders = &buyerOrders{s.desk, d.Orders, s.payments, s.timelines, d.Rush, d.PostgresAhead, cfg.ShopName, d.Sandbox}
+	s.sums = &visitorSums{s.desk, d.Sums}
+	s.accounts = &accounts{s.desk, d.Users, d.Sessions, d.Orders, d.Admin, s.sums, d.Sandbox}
 	r := s.router()
 	s.http, s.handler = newHTTPMetrics(r), r
 	return s, nil
