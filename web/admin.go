@@ -41,6 +41,6 @@ var (
 )
 
 // keyedAdmins are admins whose change is made once for each key.
-func (s *Server) keyedAdmins() audience[adminHandler] {
-	return audience[adminHandler]{admins.name, func(d *desk, l limits, h adminHandler) openHandler { return admins.door(d, l, s.keyed(h)) }}
+func keyedAdmins(store *admin.Store) audience[adminHandler] {
+	return audience[adminHandler]{admins.name, func(d *desk, l limits, h adminHandler) openHandler { return admins.door(d, l, keyed(store, h)) }}
 }

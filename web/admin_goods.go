@@ -13,7 +13,7 @@ import (
 )
 
 func (s *Server) staffGoodsRows() []row {
-	keyed := s.keyedAdmins()
+	keyed := keyedAdmins(s.Admin)
 	return []row{
 		route(get, "/api/admin/goods", theStaff, first(staff), answerLimit, s.adminGoods),
 		route(post, "/api/admin/goods", keyed, first(staff), answerLimit, s.addItem),

@@ -20,7 +20,7 @@ var errBadKey = errors.New("a key that is no UUID")
 // keyed adds the key of a request to the change of the staff that it asks for: a repetition receives the first answer,
 // and another request with the same key is an admin.DoneOtherwiseError. A sale or an item in an answer is always as it
 // is now.
-func (s *Server) keyed(h adminHandler) adminHandler {
+func keyed(store *admin.Store, h adminHandler) adminHandler {
 	return func(w http.ResponseWriter, r *http.Request, by admin.By) error {
 		if len(r.Header.Values(keyHeader)) == 0 {
 			return h(w, r, by)
@@ -30,7 +30,7 @@ func (s *Server) keyed(h adminHandler) adminHandler {
 			return err
 		}
 		r.Body = io.NopCloser(bytes.NewReader(raw))
-		if by, err = s.withKey(r, by, raw); err != nil {
+		if by, err = withKey(store, r, by, raw); err != nil {
 			return err
 		}
 		return h(w, r, by)
@@ -52,12 +52,12 @@ func readKey(r *http.Request) (uuid.UUID, error) {
 
 // withKey returns by with the key of a request, and with the time when the request came first. It returns errBadKey and
 // admin.DoneOtherwiseError.
-func (s *Server) withKey(r *http.Request, by admin.By, body []byte) (admin.By, error) {
+func withKey(store *admin.Store, r *http.Request, by admin.By, body []byte) (admin.By, error) {
 	key, err := readKey(r)
 	if err != nil || key == uuid.Nil {
 		return by, err
 	}
 	by.Key = key
 	by.Digest = sha256.Sum256(append([]byte(r.URL.Path+"\n"), body...))
-	return s.Admin.Came(r.Context(), by)
+	return store.Came(r.Context(), by)
 }

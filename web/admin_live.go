@@ -25,7 +25,7 @@ func (s *Server) liveRows() []row {
 	const makesRoom = ", where the largest network makes room"
 	return []row{
 		route(get, "/api/admin/live", theStaff, first(staff).then("at most 5 open streams of a user and 10,000 of a process"+makesRoom), ownTime, s.adminLive),
-		route(post, "/api/admin/live/link", s.keyedAdmins(), first(staff), answerLimit, s.shareLive),
+		route(post, "/api/admin/live/link", keyedAdmins(s.Admin), first(staff), answerLimit, s.shareLive),
 		route(get, "/api/live", link, ahead(ownNetwork).then("at most 500 open streams of a process"+makesRoom), ownTime, s.guestLive),
 	}
 }

@@ -15,7 +15,7 @@ import (
 )
 
 func (s *Server) staffOrderRows() []row {
-	keyed := s.keyedAdmins()
+	keyed := keyedAdmins(s.Admin)
 	return []row{
 		route(get, "/api/admin/orders", theStaff, first(searches), answerLimit, s.adminOrders),
 		route(get, "/api/admin/orders.csv", theStaff, first(downloads), downloadLimit, s.adminOrdersCSV),

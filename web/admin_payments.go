@@ -10,7 +10,7 @@ import (
 )
 
 func (s *Server) staffPaymentRows() []row {
-	keyed := s.keyedAdmins()
+	keyed := keyedAdmins(s.Admin)
 	return []row{
 		route(get, "/api/admin/payments", theStaff, first(searches), answerLimit, s.adminPayments),
 		route(post, "/api/admin/payments/{id}/retry", keyed, first(staff), answerLimit, s.retryPayment),

@@ -11,7 +11,7 @@ import (
 )
 
 func (s *Server) staffSaleRows() []row {
-	keyed := s.keyedAdmins()
+	keyed := keyedAdmins(s.Admin)
 	return []row{
 		route(get, "/api/admin/sales", theStaff, first(searches), answerLimit, s.adminSales),
 		route(post, "/api/admin/sales", keyed, first(staff), answerLimit, s.addSale),

@@ -11,7 +11,7 @@ import (
 )
 
 func (s *Server) staffUserRows() []row {
-	keyed := s.keyedAdmins()
+	keyed := keyedAdmins(s.Admin)
 	return []row{
 		route(get, "/api/admin/users", theStaff, first(searches), answerLimit, s.adminUsers),
 		route(get, "/api/admin/users/{id}", theStaff, first(staff), answerLimit, s.adminUser),

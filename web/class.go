@@ -22,7 +22,7 @@ func (s *Server) classRows() []row {
 	teachers, students := onlyIf(s.Sandbox, admins), onlyIf(s.Sandbox, everyone)
 	return []row{
 		route(get, "/api/sandbox/classes", teachers, first(staff), answerLimit, s.listClasses),
-		route(post, "/api/sandbox/classes", onlyIf(s.Sandbox, s.keyedAdmins()), first(staff).then("at most 8 classes are open"), answerLimit, s.openClass),
+		route(post, "/api/sandbox/classes", onlyIf(s.Sandbox, keyedAdmins(s.Admin)), first(staff).then("at most 8 classes are open"), answerLimit, s.openClass),
 		route(get, "/api/sandbox/classes/{code}", teachers, first(staff), answerLimit, s.showClass),
 		route(post, "/api/sandbox/classes/{code}/run", teachers, first(staff).then("the lab does one job at a time"), answerLimit, s.runInClass),
 		route(post, "/api/sandbox/classes/{code}/remove", teachers, first(staff), answerLimit, s.removeStudent),

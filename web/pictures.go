@@ -169,7 +169,7 @@ func (s *Server) addPicture(w http.ResponseWriter, r *http.Request, by admin.By)
 	if err != nil {
 		return fmt.Errorf("%w: %v", errBadRequest, err)
 	}
-	if by, err = s.withKey(r, by, raw); err != nil {
+	if by, err = withKey(s.Admin, r, by, raw); err != nil {
 		return err
 	}
 	p, err := s.Admin.AddPicture(ctx, by, raw)
