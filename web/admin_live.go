@@ -11,6 +11,7 @@ import (
 
 	"miaosha/seckill"
 	"miaosha/seckill/admin"
+	"miaosha/seckill/live"
 	"miaosha/user"
 )
 
@@ -20,18 +21,29 @@ const (
 	linkHeader   = "X-Live-Link"
 )
 
-func (s *Server) liveRows() []row {
+// liveView streams what the shop does, to the staff and to those with a link.
+type liveView struct {
+	desk    *desk
+	live    *live.Monitor
+	admin   *admin.Store
+	key     []byte // signs links
+	public  bool   // no link is needed
+	streams *streamPlaces
+	guests  *streamPlaces
+}
+
+func (s *liveView) rows() []row {
 	link := audience[openHandler]{"a link", everyone.door} // or anyone, if the live view is public
 	const makesRoom = ", where the largest network makes room"
 	return []row{
 		route(get, "/api/admin/live", theStaff, first(staff).then("at most 5 open streams of a user and 10,000 of a process"+makesRoom), ownTime, s.adminLive),
-		route(post, "/api/admin/live/link", keyedAdmins(s.Admin), first(staff), answerLimit, s.shareLive),
+		route(post, "/api/admin/live/link", keyedAdmins(s.admin), first(staff), answerLimit, s.shareLive),
 		route(get, "/api/live", link, ahead(ownNetwork).then("at most 500 open streams of a process"+makesRoom), ownTime, s.guestLive),
 	}
 }
 
 // adminLive is the live view for the staff. The stream ends with the session.
-func (s *Server) adminLive(w http.ResponseWriter, r *http.Request, by admin.By) error {
+func (s *liveView) adminLive(w http.ResponseWriter, r *http.Request, by admin.By) error {
 	sale, err := liveSale(r)
 	if err != nil {
 		return err
@@ -42,7 +54,7 @@ func (s *Server) adminLive(w http.ResponseWriter, r *http.Request, by admin.By) 
 	}
 	defer s.streams.leave(place)
 	return s.pushLive(w, r, sale, place, false, func() bool {
-		session, err := s.Sessions.Get(r.Context(), s.desk.token(r))
+		session, err := s.desk.sessions.Get(r.Context(), s.desk.token(r))
 		if err != nil { // a store that is away ends no stream
 			return !errors.Is(err, user.ErrNoSession)
 		}
@@ -54,13 +66,13 @@ func (s *Server) adminLive(w http.ResponseWriter, r *http.Request, by admin.By) 
 //
 // The link comes in a header. An EventSource could send it in the URL only, which proxies write into their logs; so the page reads
 // the stream with fetch. In the page's own address it is behind the #, which no browser sends.
-func (s *Server) guestLive(w http.ResponseWriter, r *http.Request) error {
+func (s *liveView) guestLive(w http.ResponseWriter, r *http.Request) error {
 	sale, err := liveSale(r)
 	if err != nil {
 		return err
 	}
 	link := r.Header.Get(linkHeader)
-	mayWatch := func() bool { return s.cfg.LiveView == "public" || s.goodLink(link, time.Now()) }
+	mayWatch := func() bool { return s.public || s.goodLink(link, time.Now()) }
 	if !mayWatch() {
 		return errLink
 	}
@@ -81,12 +93,12 @@ func liveSale(r *http.Request) (int64, error) {
 
 // pushLive writes a live event at once, the history, and a live event a second, until the client leaves, the place is lost,
 // mayWatch returns false or the server stops.
-func (s *Server) pushLive(w http.ResponseWriter, r *http.Request, sale int64, at *streamPlace, guest bool, mayWatch func() bool) error {
-	view, next := s.Live.Latest()
+func (s *liveView) pushLive(w http.ResponseWriter, r *http.Request, sale int64, at *streamPlace, guest bool, mayWatch func() bool) error {
+	view, next := s.live.Latest()
 	if view == nil { // the process has just begun
 		select {
 		case <-next:
-			view, next = s.Live.Latest()
+			view, next = s.live.Latest()
 		case <-r.Context().Done():
 			return r.Context().Err()
 		case <-s.desk.closing:
@@ -105,7 +117,7 @@ func (s *Server) pushLive(w http.ResponseWriter, r *http.Request, sale int64, at
 		}
 		out.send("live", event)
 		if first {
-			if event, err = s.Live.History(sale); err != nil {
+			if event, err = s.live.History(sale); err != nil {
 				return err
 			}
 			out.send("history", event)
@@ -119,13 +131,13 @@ func (s *Server) pushLive(w http.ResponseWriter, r *http.Request, sale int64, at
 			return nil
 		case <-next:
 		}
-		view, next = s.Live.Latest()
+		view, next = s.live.Latest()
 	}
 	return nil
 }
 
 // shareLive makes a link to the live view for people without an account.
-func (s *Server) shareLive(w http.ResponseWriter, r *http.Request, by admin.By) error {
+func (s *liveView) shareLive(w http.ResponseWriter, r *http.Request, by admin.By) error {
 	var in struct {
 		Hours number `json:"hours"`
 	}
@@ -136,7 +148,7 @@ func (s *Server) shareLive(w http.ResponseWriter, r *http.Request, by admin.By) 
 		return fieldError{"hours", "link"}
 	}
 	expires := time.Now().Add(time.Duration(in.Hours) * time.Hour).Truncate(time.Second)
-	expires, err := s.Admin.ShareLive(r.Context(), by, expires)
+	expires, err := s.admin.ShareLive(r.Context(), by, expires)
 	if err != nil {
 		return err
 	}
@@ -147,19 +159,19 @@ func (s *Server) shareLive(w http.ResponseWriter, r *http.Request, by admin.By) 
 }
 
 // newLink returns what shows that its holder may watch until expires: that time, signed.
-func (s *Server) newLink(expires time.Time) string {
+func (s *liveView) newLink(expires time.Time) string {
 	at := binary.BigEndian.AppendUint64(nil, uint64(expires.Unix()))
 	return base64.RawURLEncoding.EncodeToString(append(at, s.signLink(at)...))
 }
 
-func (s *Server) signLink(at []byte) []byte {
-	mac := hmac.New(sha256.New, s.liveKey)
+func (s *liveView) signLink(at []byte) []byte {
+	mac := hmac.New(sha256.New, s.key)
 	mac.Write(at)
 	return mac.Sum(nil)[:16]
 }
 
 // goodLink reports whether a link was made by this shop and has not expired at a time.
-func (s *Server) goodLink(link string, now time.Time) bool {
+func (s *liveView) goodLink(link string, now time.Time) bool {
 	raw, err := base64.RawURLEncoding.DecodeString(link)
 	if err != nil || len(raw) != 24 || !hmac.Equal(raw[8:], s.signLink(raw[:8])) {
 		return false

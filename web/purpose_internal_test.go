@@ -15,13 +15,13 @@ import (
 func TestALinkToTheLiveViewEnds(t *testing.T) {
 	t.Parallel()
 	secret, now := make([]byte, 32), time.Unix(1_800_000_000, 0)
-	s := &Server{liveKey: purpose.LiveView.Key(secret)}
+	s := &liveView{key: purpose.LiveView.Key(secret)}
 	link := s.newLink(now.Add(time.Hour))
 	if !s.goodLink(link, now) || !s.goodLink(link, now.Add(time.Hour-time.Second)) || s.goodLink(link, now.Add(time.Hour)) {
 		t.Error("a link is not good until its end")
 	}
 	for _, p := range purpose.All {
-		other := &Server{liveKey: p.Key(secret)}
+		other := &liveView{key: p.Key(secret)}
 		if good := s.goodLink(other.newLink(now.Add(time.Hour)), now); good != (p == purpose.LiveView) {
 			t.Errorf("a link with the key of %s is good: %v", p.Name, good)
 		}

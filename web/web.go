@@ -154,10 +154,8 @@ type Server struct {
 	prepared    *prepared
 	labAnswers  responseCache[string, encoded]
 	classes     *classes
-	liveKey     []byte // signs links to the live view
 	refusing    atomic.Bool
 	streams     *streamPlaces // of buyers and of the staff
-	guests      *streamPlaces // of the live view with a link
 	gallery     *gallery
 	catalogue   *catalogue
 	purchases   *purchases
@@ -166,6 +164,7 @@ type Server struct {
 	buyerOrders *buyerOrders
 	sums        *visitorSums
 	accounts    *accounts
+	liveView    *liveView
 	http        *httpMetrics
 	handler     http.Handler
 
@@ -178,7 +177,7 @@ func New(cfg Config, d Deps, self string) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	s := &Server{Deps: d, cfg: cfg, streams: newStreamPlaces(maxStreams, maxUserStreams), guests: newStreamPlaces(maxGuests, 0),
+	s := &Server{Deps: d, cfg: cfg, streams: newStreamPlaces(maxStreams, maxUserStreams),
 		classes: &classes{}}
 	s.strangeHost.Interval, s.strangeOrigin.Interval = time.Minute, time.Minute
 	of := marks{Shop: cfg.ShopName, Sandbox: d.Sandbox, Local: d.Demo != nil && d.Demo.Local,
@@ -194,7 +193,6 @@ func New(cfg Config, d Deps, self string) (*Server, error) {
 	if s.prepared, err = newPrepared(); err != nil {
 		return nil, err
 	}
-	s.liveKey = purpose.LiveView.Key(d.Secret)
 	s.gallery = &gallery{s.desk, d.Admin, newPictureCache()}
 	s.labAnswers = newResponseCache[string, encoded](3)
 	s.catalogue = &catalogue{s.desk, cfg.zone, d.Cache, d.Rush, d.Orders, d.Sums, s.prepared}
@@ -206,6 +204,7 @@ func New(cfg Config, d Deps, self string) (*Server, error) {
 	s.buyerOrders = &buyerOrders{s.desk, d.Orders, s.payments, s.timelines, d.Rush, d.PostgresAhead, cfg.ShopName, d.Sandbox}
 	s.sums = &visitorSums{s.desk, d.Sums}
 	s.accounts = &accounts{s.desk, d.Users, d.Sessions, d.Orders, d.Admin, s.sums, d.Sandbox}
+	s.liveView = &liveView{s.desk, d.Live, d.Admin, purpose.LiveView.Key(d.Secret), cfg.LiveView == "public", s.streams, newStreamPlaces(maxGuests, 0)}
 	r := s.router()
 	s.http, s.handler = newHTTPMetrics(r), r
 	return s, nil
