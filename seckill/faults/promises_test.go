@@ -70,7 +70,7 @@ var promises = []promise{
 	{"names that deceive", "./user", "TestNicknames", []edit{{"seckill/alike/alike.go", "if of, ok := prototypes()[r]; ok {", "if of, ok := prototypes()[r]; ok && false {"}}},
 	{"names that deceive", "./seckill/alike", "TestNamesThatLookAlike", []edit{{"seckill/alike/alike.go", "if of, ok := prototypes()[r]; ok {", "if of, ok := prototypes()[r]; ok && false {"}}},
 	{"headers", "./web", "TestEveryRouteForEveryCaller", []edit{{"web/http.go", `h["X-Content-Type-Options"] = nosniff`, "_ = nosniff"}}},
-	{"slow and large requests", "./web", "TestTransferEncodingEndsTheConnection", []edit{{"web/http.go", "if len(r.TransferEncoding) > 0 || !r.ProtoAtLeast(1, 1) || s.desk.isClosing() {", "if s.isClosing() {"}}},
+	{"slow and large requests", "./web", "TestTransferEncodingEndsTheConnection", []edit{{"web/http.go", "if len(r.TransferEncoding) > 0 || !r.ProtoAtLeast(1, 1) || s.desk.isClosing() {", "if s.desk.isClosing() {"}}},
 	{"slow and large requests", "./web", "TestBodiesAreTakenExactly", []edit{{"web/body.go", "http.MaxBytesReader(w, r.Body, most)", "r.Body"}}},
 	{"costly requests", "./web", "TestTheWorkOfEveryRouteIsBounded", []edit{{"web/limit_table.go", `searches      = &limit{per: perUser, flag: "--rate", most: user.MustLimit("5/s"`,
 		`searches      = &limit{per: perUser, flag: "--rate", most: user.MustLimit("500/s"`}}},
