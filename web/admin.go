@@ -15,11 +15,6 @@ type adminHandler = func(w http.ResponseWriter, r *http.Request, by admin.By) er
 
 var errNewPassword = errors.New("the password was made for the account")
 
-// staffRows lists the routes of the staff. A viewer may call those that only read; what changes something takes a key.
-func (s *Server) staffRows() []row {
-	return slices.Concat(s.staffSaleRows(), s.staffGoodsRows(), s.staffOrderRows(), s.staffPaymentRows(), s.staffUserRows())
-}
-
 // staffWith are the logged-in users with one of the roles.
 func staffWith(name string, roles ...string) audience[adminHandler] {
 	return audience[adminHandler]{name, func(d *desk, l limits, h adminHandler) openHandler {

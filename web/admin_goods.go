@@ -3,17 +3,27 @@ package web
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"miaosha/goods"
 	"miaosha/seckill/admin"
 	"miaosha/seckill/typed"
 )
 
-func (s *Server) staffGoodsRows() []row {
-	keyed := keyedAdmins(s.Admin)
+// goodsOffice is where the staff keeps the catalogue.
+type goodsOffice struct {
+	desk    *desk
+	admin   *admin.Store
+	gallery *gallery
+}
+
+func (s *goodsOffice) rows() []row {
+	keyed := keyedAdmins(s.admin)
 	return []row{
 		route(get, "/api/admin/goods", theStaff, first(staff), answerLimit, s.adminGoods),
 		route(post, "/api/admin/goods", keyed, first(staff), answerLimit, s.addItem),
@@ -30,13 +40,13 @@ type staffItem struct {
 }
 
 // adminGoods answers with a page of the catalogue, newest first.
-func (s *Server) adminGoods(w http.ResponseWriter, r *http.Request, _ admin.By) error {
+func (s *goodsOffice) adminGoods(w http.ResponseWriter, r *http.Request, _ admin.By) error {
 	q := query{values: r.URL.Query()}
 	cursor := q.id("cursor")
 	if err := q.err(); err != nil {
 		return err
 	}
-	items, next, err := s.Admin.Goods(r.Context(), cursor)
+	items, next, err := s.admin.Goods(r.Context(), cursor)
 	if err != nil {
 		return err
 	}
@@ -51,7 +61,7 @@ func (s *Server) adminGoods(w http.ResponseWriter, r *http.Request, _ admin.By) 
 }
 
 // adminItem answers with one entry.
-func (s *Server) adminItem(w http.ResponseWriter, r *http.Request, _ admin.By) error {
+func (s *goodsOffice) adminItem(w http.ResponseWriter, r *http.Request, _ admin.By) error {
 	id, err := itemID(r)
 	if err != nil {
 		return err
@@ -59,8 +69,8 @@ func (s *Server) adminItem(w http.ResponseWriter, r *http.Request, _ admin.By) e
 	return s.answerItem(w, r, id)
 }
 
-func (s *Server) answerItem(w http.ResponseWriter, r *http.Request, id int64) error {
-	it, err := s.Admin.Item(r.Context(), id)
+func (s *goodsOffice) answerItem(w http.ResponseWriter, r *http.Request, id int64) error {
+	it, err := s.admin.Item(r.Context(), id)
 	if err != nil {
 		return err
 	}
@@ -80,7 +90,7 @@ type itemInput struct {
 }
 
 // item returns the item, or an error that names every wrong field.
-func (s *Server) item(ctx context.Context, in itemInput) (goods.Item, error) {
+func (s *goodsOffice) item(ctx context.Context, in itemInput) (goods.Item, error) {
 	it := goods.Item{Title: typed.Line(in.Title), TitleEN: typed.Line(in.TitleEN), Image: in.Image,
 		Detail: strings.TrimSpace(in.Detail), DetailEN: strings.TrimSpace(in.DetailEN), ListPrice: int64(in.ListPrice)}
 	return it, errors.Join(it.Validate(), s.checkImage(ctx, in.Image))
@@ -88,7 +98,7 @@ func (s *Server) item(ctx context.Context, in itemInput) (goods.Item, error) {
 
 // checkImage returns nil if the shop has the image: none, one of its own, or an uploaded one. The write looks again, as an
 // uploaded one may go to an archive.
-func (s *Server) checkImage(ctx context.Context, image string) error {
+func (s *goodsOffice) checkImage(ctx context.Context, image string) error {
 	name, uploaded := strings.CutPrefix(image, "/pictures/")
 	if uploaded {
 		_, err := s.gallery.picture(ctx, name)
@@ -104,7 +114,7 @@ func (s *Server) checkImage(ctx context.Context, image string) error {
 }
 
 // addItem adds an item to the catalogue.
-func (s *Server) addItem(w http.ResponseWriter, r *http.Request, by admin.By) error {
+func (s *goodsOffice) addItem(w http.ResponseWriter, r *http.Request, by admin.By) error {
 	var in itemInput
 	if err := body(w, r, &in, false); err != nil {
 		return err
@@ -113,7 +123,7 @@ func (s *Server) addItem(w http.ResponseWriter, r *http.Request, by admin.By) er
 	if err != nil {
 		return err
 	}
-	id, err := s.Admin.AddItem(r.Context(), by, it)
+	id, err := s.admin.AddItem(r.Context(), by, it)
 	if err != nil {
 		return err
 	}
@@ -123,7 +133,7 @@ func (s *Server) addItem(w http.ResponseWriter, r *http.Request, by admin.By) er
 }
 
 // editItem changes an item, and answers with it.
-func (s *Server) editItem(w http.ResponseWriter, r *http.Request, by admin.By) error {
+func (s *goodsOffice) editItem(w http.ResponseWriter, r *http.Request, by admin.By) error {
 	id, err := itemID(r)
 	if err != nil {
 		return err
@@ -136,8 +146,38 @@ func (s *Server) editItem(w http.ResponseWriter, r *http.Request, by admin.By) e
 	if err != nil {
 		return err
 	}
-	if err := s.Admin.EditItem(r.Context(), by, id, it); err != nil {
+	if err := s.admin.EditItem(r.Context(), by, id, it); err != nil {
 		return err
 	}
 	return s.answerItem(w, r, id)
+}
+
+// addPicture stores a picture of goods. Its body is the picture.
+func (s *goodsOffice) addPicture(w http.ResponseWriter, r *http.Request, by admin.By) error {
+	ctx, cancel := context.WithTimeout(r.Context(), pictureLimit)
+	defer cancel()
+	if err := http.NewResponseController(w).SetReadDeadline(time.Now().Add(pictureUpload)); err != nil {
+		return fmt.Errorf("give a picture time: %w", err)
+	}
+	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, admin.PictureBytes))
+	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
+		if f, other := errors.AsType[admin.FormatError](admin.CheckFormat(raw)); other && f.Format != "" {
+			return f // a video is not to be made smaller
+		}
+		return errPictureTooLarge
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %v", errBadRequest, err)
+	}
+	if by, err = withKey(s.admin, r, by, raw); err != nil {
+		return err
+	}
+	p, err := s.admin.AddPicture(ctx, by, raw)
+	if err != nil {
+		return err
+	}
+	return ok(w, 200, struct {
+		admin.Picture
+		Image string `json:"image"` // for the field image of an item
+	}{p, "/pictures/" + p.Name})
 }

@@ -13,18 +13,18 @@ import (
 )
 
 // adminLog answers with a page of the log, newest first.
-func (s *Server) adminLog(w http.ResponseWriter, r *http.Request, by admin.By) error {
+func (s *peopleOffice) adminLog(w http.ResponseWriter, r *http.Request, by admin.By) error {
 	f, err := logFilter(r)
 	if err != nil {
 		return err
 	}
-	lines, next, err := s.Admin.Log(r.Context(), by, f)
+	lines, next, err := s.admin.Log(r.Context(), by, f)
 	if err != nil {
 		return err
 	}
 	var archived *time.Time
 	if next == 0 {
-		if archived, err = s.Admin.LogArchived(r.Context(), f); err != nil {
+		if archived, err = s.admin.LogArchived(r.Context(), f); err != nil {
 			return err
 		}
 	}
@@ -36,7 +36,7 @@ func (s *Server) adminLog(w http.ResponseWriter, r *http.Request, by admin.By) e
 }
 
 // downloadLog streams the lines of a filter as CSV.
-func (s *Server) downloadLog(w http.ResponseWriter, r *http.Request, by admin.By) error {
+func (s *peopleOffice) downloadLog(w http.ResponseWriter, r *http.Request, by admin.By) error {
 	f, err := logFilter(r)
 	q := query{values: r.URL.Query()}
 	raw := q.raw()
@@ -45,12 +45,12 @@ func (s *Server) downloadLog(w http.ResponseWriter, r *http.Request, by admin.By
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), downloadLimit)
 	defer cancel()
-	if err := s.Admin.File(ctx, by, "log.csv", filterOf(r)); err != nil {
+	if err := s.admin.File(ctx, by, "log.csv", filterOf(r)); err != nil {
 		return err
 	}
 	header := []string{"id", "at", "by_user", "name", "by_login", "origin", "action", "subject", "before", "after"}
 	return s.desk.sendCSV(w, "log.csv", raw, header, func(yield func([]any, error) bool) {
-		for l, err := range s.Admin.WholeLog(ctx, by, f) {
+		for l, err := range s.admin.WholeLog(ctx, by, f) {
 			who := ""
 			if l.ByUser != nil {
 				who = strconv.FormatInt(*l.ByUser, 10)
@@ -60,7 +60,7 @@ func (s *Server) downloadLog(w http.ResponseWriter, r *http.Request, by admin.By
 				return
 			}
 		}
-		until, err := s.Admin.LogArchived(ctx, f)
+		until, err := s.admin.LogArchived(ctx, f)
 		if err != nil || until != nil {
 			yield(archivedLine(until), err)
 		}

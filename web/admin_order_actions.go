@@ -14,8 +14,16 @@ import (
 	"miaosha/seckill/typed"
 )
 
-func (s *Server) staffOrderRows() []row {
-	keyed := keyedAdmins(s.Admin)
+// ordersOffice is where the staff finds orders and acts on them.
+type ordersOffice struct {
+	desk      *desk
+	admin     *admin.Store
+	zone      *time.Location // of the times in files
+	timelines *timelines
+}
+
+func (s *ordersOffice) rows() []row {
+	keyed := keyedAdmins(s.admin)
 	return []row{
 		route(get, "/api/admin/orders", theStaff, first(searches), answerLimit, s.adminOrders),
 		route(get, "/api/admin/orders.csv", theStaff, first(downloads), downloadLimit, s.adminOrdersCSV),
@@ -31,7 +39,7 @@ func (s *Server) staffOrderRows() []row {
 }
 
 // changeOrder makes a handler of a change that needs nothing but the order.
-func (s *Server) changeOrder(change func(*admin.Store, context.Context, admin.By, uuid.UUID) error) adminHandler {
+func (s *ordersOffice) changeOrder(change func(*admin.Store, context.Context, admin.By, uuid.UUID) error) adminHandler {
 	return func(w http.ResponseWriter, r *http.Request, by admin.By) error {
 		if err := refuseBody(w, r); err != nil {
 			return err
@@ -40,7 +48,7 @@ func (s *Server) changeOrder(change func(*admin.Store, context.Context, admin.By
 		if err != nil {
 			return err
 		}
-		if err := change(s.Admin, r.Context(), by, id); err != nil {
+		if err := change(s.admin, r.Context(), by, id); err != nil {
 			return err
 		}
 		return ok(w, 200, nil)
@@ -50,7 +58,7 @@ func (s *Server) changeOrder(change func(*admin.Store, context.Context, admin.By
 // The minutes by which an order is extended at once.
 const maxExtension = 24 * 60
 
-func (s *Server) extendOrder(w http.ResponseWriter, r *http.Request, by admin.By) error {
+func (s *ordersOffice) extendOrder(w http.ResponseWriter, r *http.Request, by admin.By) error {
 	var in struct {
 		Minutes number `json:"minutes"`
 	}
@@ -64,14 +72,14 @@ func (s *Server) extendOrder(w http.ResponseWriter, r *http.Request, by admin.By
 	if in.Minutes < 1 || in.Minutes > maxExtension {
 		return fieldError{"minutes", "range"}
 	}
-	if err := s.Admin.Extend(r.Context(), by, id, time.Duration(in.Minutes)*time.Minute); err != nil {
+	if err := s.admin.Extend(r.Context(), by, id, time.Duration(in.Minutes)*time.Minute); err != nil {
 		return err
 	}
 	return ok(w, 200, nil)
 }
 
 // confirmOrder takes a payment that the staff has seen by itself.
-func (s *Server) confirmOrder(w http.ResponseWriter, r *http.Request, by admin.By) error {
+func (s *ordersOffice) confirmOrder(w http.ResponseWriter, r *http.Request, by admin.By) error {
 	var in struct {
 		Reference string `json:"reference"`
 	}
@@ -82,7 +90,7 @@ func (s *Server) confirmOrder(w http.ResponseWriter, r *http.Request, by admin.B
 	if err := body(w, r, &in, false); err != nil {
 		return err
 	}
-	status, err := s.Admin.Confirm(r.Context(), by, id, typed.Reference(in.Reference))
+	status, err := s.admin.Confirm(r.Context(), by, id, typed.Reference(in.Reference))
 	if err != nil {
 		return err
 	}
@@ -91,7 +99,7 @@ func (s *Server) confirmOrder(w http.ResponseWriter, r *http.Request, by admin.B
 	}{status})
 }
 
-func (s *Server) shipOrder(w http.ResponseWriter, r *http.Request, by admin.By) error {
+func (s *ordersOffice) shipOrder(w http.ResponseWriter, r *http.Request, by admin.By) error {
 	var in struct {
 		Carrier  string `json:"carrier"`
 		Tracking string `json:"tracking"`
@@ -107,7 +115,7 @@ func (s *Server) shipOrder(w http.ResponseWriter, r *http.Request, by admin.By) 
 	if f.reads("tracking", "form", &in.Tracking, typed.Tracking); f.err() != nil {
 		return f.err()
 	}
-	if err := s.Admin.Ship(r.Context(), by, id, typed.Line(in.Carrier), in.Tracking); err != nil {
+	if err := s.admin.Ship(r.Context(), by, id, typed.Line(in.Carrier), in.Tracking); err != nil {
 		return err
 	}
 	return ok(w, 200, nil)
@@ -152,7 +160,7 @@ func (in refunds) read() (ids []uuid.UUID, f admin.OrderFilter, err error) {
 // refundOrders refunds orders one after the other, and answers what became of each. It stops after two seconds: the
 // next request sends the orders that are not in the answer, or the cursor of the sale's next ones. A repetition answers
 // those of the first, too, and refunds no more than the first could.
-func (s *Server) refundOrders(w http.ResponseWriter, r *http.Request, by admin.By) error {
+func (s *ordersOffice) refundOrders(w http.ResponseWriter, r *http.Request, by admin.By) error {
 	var in refunds
 	if err := body(w, r, &in, false); err != nil {
 		return err
@@ -161,7 +169,7 @@ func (s *Server) refundOrders(w http.ResponseWriter, r *http.Request, by admin.B
 	if err != nil {
 		return err
 	}
-	before, err := s.Admin.RefundedBefore(r.Context(), by)
+	before, err := s.admin.RefundedBefore(r.Context(), by)
 	if err != nil {
 		return err
 	}
@@ -170,7 +178,7 @@ func (s *Server) refundOrders(w http.ResponseWriter, r *http.Request, by admin.B
 		more = before[len(before)-1]
 	} else if f.Sale != 0 {
 		var found []admin.Order
-		if found, more, err = s.Admin.Orders(r.Context(), by, f, room); err != nil {
+		if found, more, err = s.admin.Orders(r.Context(), by, f, room); err != nil {
 			return err
 		}
 		for _, o := range found {
@@ -190,7 +198,7 @@ func (s *Server) refundOrders(w http.ResponseWriter, r *http.Request, by admin.B
 	for _, id := range before {
 		out.Orders = append(out.Orders, result{Order: id, Code: "ok"})
 	}
-	for _, done := range s.Admin.RefundAll(r.Context(), by, ids) {
+	for _, done := range s.admin.RefundAll(r.Context(), by, ids) {
 		is := result{Order: done.Order, Code: "ok"}
 		if done.Err != nil {
 			is.Code, is.Msg = s.desk.partOfAnswer(r, done.Err)

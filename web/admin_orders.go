@@ -58,12 +58,12 @@ func orderFilter(r *http.Request) (admin.OrderFilter, error) {
 }
 
 // adminOrders answers with a page of the orders that a search finds.
-func (s *Server) adminOrders(w http.ResponseWriter, r *http.Request, by admin.By) error {
+func (s *ordersOffice) adminOrders(w http.ResponseWriter, r *http.Request, by admin.By) error {
 	f, err := orderFilter(r)
 	if err != nil {
 		return err
 	}
-	orders, next, err := s.Admin.Orders(r.Context(), by, f, admin.OrderPage)
+	orders, next, err := s.admin.Orders(r.Context(), by, f, admin.OrderPage)
 	if err != nil {
 		return err
 	}
@@ -81,12 +81,12 @@ func (s *Server) adminOrders(w http.ResponseWriter, r *http.Request, by admin.By
 }
 
 // adminOrder answers with all that the shop knows of an order, as the caller sees it.
-func (s *Server) adminOrder(w http.ResponseWriter, r *http.Request, by admin.By) error {
+func (s *ordersOffice) adminOrder(w http.ResponseWriter, r *http.Request, by admin.By) error {
 	id, err := orderID(r)
 	if err != nil {
 		return err
 	}
-	f, err := s.Admin.OrderFile(r.Context(), by, id)
+	f, err := s.admin.OrderFile(r.Context(), by, id)
 	if err != nil {
 		return err
 	}
@@ -106,7 +106,7 @@ func (s *Server) adminOrder(w http.ResponseWriter, r *http.Request, by admin.By)
 }
 
 // adminTicket answers with the timeline of a ticket, which may be given by its order's id or number.
-func (s *Server) adminTicket(w http.ResponseWriter, r *http.Request, _ admin.By) error {
+func (s *ordersOffice) adminTicket(w http.ResponseWriter, r *http.Request, _ admin.By) error {
 	ticket, err := pathText(r, "ticket")
 	if key := typed.Key(ticket); key != "" {
 		ticket = key

@@ -45,10 +45,10 @@ type orderFile struct {
 // adminOrdersCSV streams the orders that a search finds, as the caller sees them: an administrator gets phones and addresses
 // whole, for the parcels. The log has a line of each file before its first row. No connection to Postgres is held while the
 // client reads: each thousand orders are two queries.
-func (s *Server) adminOrdersCSV(w http.ResponseWriter, r *http.Request, by admin.By) error {
+func (s *ordersOffice) adminOrdersCSV(w http.ResponseWriter, r *http.Request, by admin.By) error {
 	f, err := orderFilter(r)
 	q := query{values: r.URL.Query()}
-	file := orderFile{zone: s.cfg.zone, raw: q.raw(), chinese: chinese(r)}
+	file := orderFile{zone: s.zone, raw: q.raw(), chinese: chinese(r)}
 	if lang := q.oneOf("lang", "zh", "en"); lang != "" { // a link cannot say the language of its page in a header
 		file.chinese = lang == "zh"
 	}
@@ -63,7 +63,7 @@ func (s *Server) adminOrdersCSV(w http.ResponseWriter, r *http.Request, by admin
 		for noted := false; ; noted = true {
 			orders, payments, next, err := s.ordersWithPayments(r.Context(), by, f)
 			if err == nil && !noted {
-				err = s.Admin.File(r.Context(), by, "orders.csv", filterOf(r))
+				err = s.admin.File(r.Context(), by, "orders.csv", filterOf(r))
 			}
 			if err != nil {
 				yield(nil, err)
@@ -81,15 +81,15 @@ func (s *Server) adminOrdersCSV(w http.ResponseWriter, r *http.Request, by admin
 	})
 }
 
-func (s *Server) ordersWithPayments(ctx context.Context, by admin.By, f admin.OrderFilter) (orders []admin.Order, payments map[uuid.UUID][]admin.Money, next uuid.UUID, err error) {
-	if orders, next, err = s.Admin.Orders(ctx, by, f, csvPage); err != nil {
+func (s *ordersOffice) ordersWithPayments(ctx context.Context, by admin.By, f admin.OrderFilter) (orders []admin.Order, payments map[uuid.UUID][]admin.Money, next uuid.UUID, err error) {
+	if orders, next, err = s.admin.Orders(ctx, by, f, csvPage); err != nil {
 		return nil, nil, next, err
 	}
 	ids := make([]uuid.UUID, len(orders))
 	for i, o := range orders {
 		ids[i] = o.ID
 	}
-	payments, err = s.Admin.MoneyOf(ctx, by, ids)
+	payments, err = s.admin.MoneyOf(ctx, by, ids)
 	return orders, payments, next, err
 }
 

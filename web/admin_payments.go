@@ -9,8 +9,14 @@ import (
 	"miaosha/seckill/typed"
 )
 
-func (s *Server) staffPaymentRows() []row {
-	keyed := keyedAdmins(s.Admin)
+// paymentsOffice is where the staff sees to payments that are stuck.
+type paymentsOffice struct {
+	admin    *admin.Store
+	payments *payments
+}
+
+func (s *paymentsOffice) rows() []row {
+	keyed := keyedAdmins(s.admin)
 	return []row{
 		route(get, "/api/admin/payments", theStaff, first(searches), answerLimit, s.adminPayments),
 		route(post, "/api/admin/payments/{id}/retry", keyed, first(staff), answerLimit, s.retryPayment),
@@ -19,13 +25,13 @@ func (s *Server) staffPaymentRows() []row {
 }
 
 // adminPayments answers with a page of the payments that are stuck.
-func (s *Server) adminPayments(w http.ResponseWriter, r *http.Request, by admin.By) error {
+func (s *paymentsOffice) adminPayments(w http.ResponseWriter, r *http.Request, by admin.By) error {
 	q := query{values: r.URL.Query()}
 	f := admin.PaymentFilter{Status: q.oneOf("status", admin.StuckStatuses...), Cursor: q.uuid("cursor")}
 	if err := q.err(); err != nil {
 		return err
 	}
-	payments, next, err := s.Admin.StuckPayments(r.Context(), by, f, s.payments.asked())
+	payments, next, err := s.admin.StuckPayments(r.Context(), by, f, s.payments.asked())
 	if err != nil {
 		return err
 	}
@@ -36,7 +42,7 @@ func (s *Server) adminPayments(w http.ResponseWriter, r *http.Request, by admin.
 }
 
 // retryPayment has the provider asked again at once.
-func (s *Server) retryPayment(w http.ResponseWriter, r *http.Request, by admin.By) error {
+func (s *paymentsOffice) retryPayment(w http.ResponseWriter, r *http.Request, by admin.By) error {
 	if err := refuseBody(w, r); err != nil {
 		return err
 	}
@@ -44,14 +50,14 @@ func (s *Server) retryPayment(w http.ResponseWriter, r *http.Request, by admin.B
 	if err != nil {
 		return err
 	}
-	if err := s.Admin.AskAgain(r.Context(), by, id, s.payments.asked()); err != nil {
+	if err := s.admin.AskAgain(r.Context(), by, id, s.payments.asked()); err != nil {
 		return err
 	}
 	return ok(w, 200, nil)
 }
 
 // returnPayment notes that the staff has returned the money of a payment that no provider refunds.
-func (s *Server) returnPayment(w http.ResponseWriter, r *http.Request, by admin.By) error {
+func (s *paymentsOffice) returnPayment(w http.ResponseWriter, r *http.Request, by admin.By) error {
 	var in struct {
 		Note string `json:"note"`
 	}
@@ -62,7 +68,7 @@ func (s *Server) returnPayment(w http.ResponseWriter, r *http.Request, by admin.
 	if err := body(w, r, &in, false); err != nil {
 		return err
 	}
-	if err := s.Admin.ReturnByHand(r.Context(), by, id, s.payments.asked(), typed.Line(in.Note)); err != nil {
+	if err := s.admin.ReturnByHand(r.Context(), by, id, s.payments.asked(), typed.Line(in.Note)); err != nil {
 		return err
 	}
 	return ok(w, 200, nil)

@@ -7,11 +7,21 @@ import (
 	"time"
 
 	"miaosha/goods"
+	"miaosha/seckill"
 	"miaosha/seckill/admin"
 )
 
-func (s *Server) staffSaleRows() []row {
-	keyed := keyedAdmins(s.Admin)
+// salesOffice is where the staff makes and changes sales.
+type salesOffice struct {
+	desk  *desk
+	admin *admin.Store
+	cache *goods.Cache
+	rush  *seckill.Engine
+	goods *goodsOffice
+}
+
+func (s *salesOffice) rows() []row {
+	keyed := keyedAdmins(s.admin)
 	return []row{
 		route(get, "/api/admin/sales", theStaff, first(searches), answerLimit, s.adminSales),
 		route(post, "/api/admin/sales", keyed, first(staff), answerLimit, s.addSale),
@@ -35,18 +45,18 @@ type staffSale struct {
 	Picture string `json:"picture"` // the image's URL
 }
 
-func (s *Server) newStaffSale(sale admin.Sale) staffSale {
+func (s *salesOffice) newStaffSale(sale admin.Sale) staffSale {
 	return staffSale{sale, s.desk.assets.url(sale.Image)}
 }
 
 // adminSales answers with a page of sales, newest first.
-func (s *Server) adminSales(w http.ResponseWriter, r *http.Request, _ admin.By) error {
+func (s *salesOffice) adminSales(w http.ResponseWriter, r *http.Request, _ admin.By) error {
 	q := query{values: r.URL.Query()}
 	f := admin.SaleFilter{State: q.oneOf("state", goods.Draft, goods.Published, goods.Paused, goods.Closed), GoodsID: q.typedID("goods"), Cursor: q.id("cursor")}
 	if err := q.err(); err != nil {
 		return err
 	}
-	sales, next, err := s.Admin.Sales(r.Context(), f)
+	sales, next, err := s.admin.Sales(r.Context(), f)
 	if err != nil {
 		return err
 	}
@@ -61,7 +71,7 @@ func (s *Server) adminSales(w http.ResponseWriter, r *http.Request, _ admin.By) 
 }
 
 // adminSale answers with one sale.
-func (s *Server) adminSale(w http.ResponseWriter, r *http.Request, _ admin.By) error {
+func (s *salesOffice) adminSale(w http.ResponseWriter, r *http.Request, _ admin.By) error {
 	id, err := saleID(r)
 	if err != nil {
 		return err
@@ -70,12 +80,12 @@ func (s *Server) adminSale(w http.ResponseWriter, r *http.Request, _ admin.By) e
 }
 
 // answerSale answers with a sale, its plans, and whether gate and catalogue have followed its last change.
-func (s *Server) answerSale(w http.ResponseWriter, r *http.Request, id int64) error {
-	sale, err := s.Admin.Sale(r.Context(), id)
+func (s *salesOffice) answerSale(w http.ResponseWriter, r *http.Request, id int64) error {
+	sale, err := s.admin.Sale(r.Context(), id)
 	if err != nil {
 		return err
 	}
-	plans, err := s.Admin.Plans(r.Context(), id)
+	plans, err := s.admin.Plans(r.Context(), id)
 	if err != nil {
 		return err
 	}
@@ -85,12 +95,12 @@ func (s *Server) answerSale(w http.ResponseWriter, r *http.Request, id int64) er
 		Shown      bool         `json:"shown"` // buyers of this process see the sale as it is here
 		Plans      []admin.Plan `json:"plans"`
 		ServerTime string       `json:"server_time"`
-	}{s.newStaffSale(sale), s.Admin.Gate(r.Context(), id), s.shows(r.Context(), sale), plans, formatTime(s.Rush.Now())})
+	}{s.newStaffSale(sale), s.admin.Gate(r.Context(), id), s.shows(r.Context(), sale), plans, formatTime(s.rush.Now())})
 }
 
 // shows reports whether the catalogue shows a sale as it is. It does not show a draft.
-func (s *Server) shows(ctx context.Context, sale admin.Sale) bool {
-	g, _, err := s.Cache.Sale(ctx, sale.ID)
+func (s *salesOffice) shows(ctx context.Context, sale admin.Sale) bool {
+	g, _, err := s.cache.Sale(ctx, sale.ID)
 	if sale.State == goods.Draft {
 		return errors.Is(err, goods.ErrNoSale)
 	}
@@ -99,7 +109,7 @@ func (s *Server) shows(ctx context.Context, sale admin.Sale) bool {
 }
 
 // addSale adds a sale, of a new item or of goods that exist.
-func (s *Server) addSale(w http.ResponseWriter, r *http.Request, by admin.By) error {
+func (s *salesOffice) addSale(w http.ResponseWriter, r *http.Request, by admin.By) error {
 	var in struct {
 		GoodsID number `json:"goods_id"`
 		State   string `json:"state"`
@@ -112,7 +122,7 @@ func (s *Server) addSale(w http.ResponseWriter, r *http.Request, by admin.By) er
 	sale := admin.NewSale{GoodsID: int64(in.GoodsID), State: in.State}
 	var err, noItem, noTerms error
 	if in.GoodsID == 0 {
-		sale.Item, noItem = s.item(r.Context(), in.itemInput)
+		sale.Item, noItem = s.goods.item(r.Context(), in.itemInput)
 	} else if in.itemInput != (itemInput{}) {
 		noItem = fieldError{"goods_id", "alone"}
 	}
@@ -122,7 +132,7 @@ func (s *Server) addSale(w http.ResponseWriter, r *http.Request, by admin.By) er
 	if err = errors.Join(noItem, noTerms, err); err != nil {
 		return err
 	}
-	id, err := s.Admin.AddSale(r.Context(), by, sale)
+	id, err := s.admin.AddSale(r.Context(), by, sale)
 	if err != nil {
 		return err
 	}
@@ -152,7 +162,7 @@ func (in termsInput) terms(now time.Time) (t goods.Terms, err error) {
 }
 
 // editDraft sets the terms of a draft.
-func (s *Server) editDraft(w http.ResponseWriter, r *http.Request, by admin.By) error {
+func (s *salesOffice) editDraft(w http.ResponseWriter, r *http.Request, by admin.By) error {
 	var in termsInput
 	return s.changeSaleTo(w, r, by, "edit", &in, func() (admin.SaleChange, error) {
 		terms, err := in.terms(by.At)
@@ -161,7 +171,7 @@ func (s *Server) editDraft(w http.ResponseWriter, r *http.Request, by admin.By) 
 }
 
 // setPrice sets the price of a sale that does not open soon.
-func (s *Server) setPrice(w http.ResponseWriter, r *http.Request, by admin.By) error {
+func (s *salesOffice) setPrice(w http.ResponseWriter, r *http.Request, by admin.By) error {
 	var in struct {
 		Price *number `json:"price"`
 	}
@@ -173,7 +183,7 @@ func (s *Server) setPrice(w http.ResponseWriter, r *http.Request, by admin.By) e
 }
 
 // addUnits adds units to a sale, or takes unsold ones off.
-func (s *Server) addUnits(w http.ResponseWriter, r *http.Request, by admin.By) error {
+func (s *salesOffice) addUnits(w http.ResponseWriter, r *http.Request, by admin.By) error {
 	var in struct {
 		Delta *number `json:"delta"`
 	}
@@ -185,7 +195,7 @@ func (s *Server) addUnits(w http.ResponseWriter, r *http.Request, by admin.By) e
 }
 
 // moveSale sets the window of a sale.
-func (s *Server) moveSale(w http.ResponseWriter, r *http.Request, by admin.By) error {
+func (s *salesOffice) moveSale(w http.ResponseWriter, r *http.Request, by admin.By) error {
 	var in struct {
 		StartAt string `json:"start_at"`
 		EndAt   string `json:"end_at"`
@@ -198,7 +208,7 @@ func (s *Server) moveSale(w http.ResponseWriter, r *http.Request, by admin.By) e
 }
 
 // changeSaleTo reads a body into in, makes the change that read returns then, and answers with the sale.
-func (s *Server) changeSaleTo(w http.ResponseWriter, r *http.Request, by admin.By, do string, in any, read func() (admin.SaleChange, error)) error {
+func (s *salesOffice) changeSaleTo(w http.ResponseWriter, r *http.Request, by admin.By, do string, in any, read func() (admin.SaleChange, error)) error {
 	id, err := saleID(r)
 	if err != nil {
 		return err
@@ -210,14 +220,14 @@ func (s *Server) changeSaleTo(w http.ResponseWriter, r *http.Request, by admin.B
 	if err != nil {
 		return err
 	}
-	if _, err := s.Admin.ChangeSale(r.Context(), by, do, id, change); err != nil {
+	if _, err := s.admin.ChangeSale(r.Context(), by, do, id, change); err != nil {
 		return err
 	}
 	return s.answerSale(w, r, id)
 }
 
 // changeSale makes a handler of a change of a sale's state. It answers with the sale.
-func (s *Server) changeSale(change func(*admin.Store, context.Context, admin.By, int64) (int64, error)) adminHandler {
+func (s *salesOffice) changeSale(change func(*admin.Store, context.Context, admin.By, int64) (int64, error)) adminHandler {
 	return func(w http.ResponseWriter, r *http.Request, by admin.By) error {
 		if err := refuseBody(w, r); err != nil {
 			return err
@@ -226,7 +236,7 @@ func (s *Server) changeSale(change func(*admin.Store, context.Context, admin.By,
 		if err != nil {
 			return err
 		}
-		if _, err := change(s.Admin, r.Context(), by, id); err != nil {
+		if _, err := change(s.admin, r.Context(), by, id); err != nil {
 			return err
 		}
 		return s.answerSale(w, r, id)
@@ -234,7 +244,7 @@ func (s *Server) changeSale(change func(*admin.Store, context.Context, admin.By,
 }
 
 // addPlan plans a change of a sale.
-func (s *Server) addPlan(w http.ResponseWriter, r *http.Request, by admin.By) error {
+func (s *salesOffice) addPlan(w http.ResponseWriter, r *http.Request, by admin.By) error {
 	id, err := saleID(r)
 	if err != nil {
 		return err
@@ -251,14 +261,14 @@ func (s *Server) addPlan(w http.ResponseWriter, r *http.Request, by admin.By) er
 	if err := f.err(); err != nil {
 		return err
 	}
-	if _, err := s.Admin.AddPlan(r.Context(), by, id, in.Action, at); err != nil {
+	if _, err := s.admin.AddPlan(r.Context(), by, id, in.Action, at); err != nil {
 		return err
 	}
 	return s.answerSale(w, r, id)
 }
 
 // cancelPlan takes a plan back.
-func (s *Server) cancelPlan(w http.ResponseWriter, r *http.Request, by admin.By) error {
+func (s *salesOffice) cancelPlan(w http.ResponseWriter, r *http.Request, by admin.By) error {
 	if err := refuseBody(w, r); err != nil {
 		return err
 	}
@@ -266,7 +276,7 @@ func (s *Server) cancelPlan(w http.ResponseWriter, r *http.Request, by admin.By)
 	if err != nil {
 		return err
 	}
-	if err := s.Admin.CancelPlan(r.Context(), by, id); err != nil {
+	if err := s.admin.CancelPlan(r.Context(), by, id); err != nil {
 		return err
 	}
 	return ok(w, 200, struct{}{})

@@ -10,8 +10,14 @@ import (
 	"miaosha/user"
 )
 
-func (s *Server) staffUserRows() []row {
-	keyed := keyedAdmins(s.Admin)
+// peopleOffice is where the staff sees to accounts, and reads what the staff has done.
+type peopleOffice struct {
+	desk  *desk
+	admin *admin.Store
+}
+
+func (s *peopleOffice) rows() []row {
+	keyed := keyedAdmins(s.admin)
 	return []row{
 		route(get, "/api/admin/users", theStaff, first(searches), answerLimit, s.adminUsers),
 		route(get, "/api/admin/users/{id}", theStaff, first(staff), answerLimit, s.adminUser),
@@ -24,7 +30,7 @@ func (s *Server) staffUserRows() []row {
 }
 
 // adminUsers answers with a page of accounts, newest first.
-func (s *Server) adminUsers(w http.ResponseWriter, r *http.Request, by admin.By) error {
+func (s *peopleOffice) adminUsers(w http.ResponseWriter, r *http.Request, by admin.By) error {
 	q := query{values: r.URL.Query()}
 	f := admin.PeopleFilter{Q: typed.Line(q.text("q")), Role: q.oneOf("role", user.Roles...), Disabled: q.bool("disabled"), Cursor: q.id("cursor")}
 	if q.found("q", f.Q); q.err() != nil {
@@ -35,7 +41,7 @@ func (s *Server) adminUsers(w http.ResponseWriter, r *http.Request, by admin.By)
 			f.Or = is
 		}
 	}
-	people, next, err := s.Admin.People(r.Context(), by, f)
+	people, next, err := s.admin.People(r.Context(), by, f)
 	if err != nil {
 		return err
 	}
@@ -46,19 +52,19 @@ func (s *Server) adminUsers(w http.ResponseWriter, r *http.Request, by admin.By)
 }
 
 // adminUser answers with one account: its orders by status, and its roles.
-func (s *Server) adminUser(w http.ResponseWriter, r *http.Request, by admin.By) error {
+func (s *peopleOffice) adminUser(w http.ResponseWriter, r *http.Request, by admin.By) error {
 	id, err := userID(r)
 	if err != nil {
 		return err
 	}
-	p, err := s.Admin.PersonByID(r.Context(), by, id)
+	p, err := s.admin.PersonByID(r.Context(), by, id)
 	if err != nil {
 		return err
 	}
 	return ok(w, 200, p)
 }
 
-func (s *Server) setRole(w http.ResponseWriter, r *http.Request, by admin.By) error {
+func (s *peopleOffice) setRole(w http.ResponseWriter, r *http.Request, by admin.By) error {
 	var in struct {
 		Role string `json:"role"`
 	}
@@ -72,14 +78,14 @@ func (s *Server) setRole(w http.ResponseWriter, r *http.Request, by admin.By) er
 	if !slices.Contains(user.Roles, in.Role) {
 		return fieldError{"role", "value"}
 	}
-	if err := s.Admin.SetRole(r.Context(), by, id, in.Role); err != nil {
+	if err := s.admin.SetRole(r.Context(), by, id, in.Role); err != nil {
 		return err
 	}
 	return ok(w, 200, nil)
 }
 
 // changeUser makes a handler of a change of another user's account.
-func (s *Server) changeUser(change func(*admin.Store, context.Context, admin.By, int64) error) adminHandler {
+func (s *peopleOffice) changeUser(change func(*admin.Store, context.Context, admin.By, int64) error) adminHandler {
 	return func(w http.ResponseWriter, r *http.Request, by admin.By) error {
 		if err := refuseBody(w, r); err != nil {
 			return err
@@ -88,7 +94,7 @@ func (s *Server) changeUser(change func(*admin.Store, context.Context, admin.By,
 		if err != nil {
 			return err
 		}
-		if err := change(s.Admin, r.Context(), by, id); err != nil {
+		if err := change(s.admin, r.Context(), by, id); err != nil {
 			return err
 		}
 		return ok(w, 200, nil)

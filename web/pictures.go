@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"io/fs"
 	"net/http"
 	"path"
@@ -150,34 +148,4 @@ func (g *gallery) showPicture(w http.ResponseWriter, r *http.Request) error {
 	h["Content-Length"] = []string{strconv.Itoa(len(b))}
 	w.Write(b)
 	return nil
-}
-
-// addPicture stores a picture of goods. Its body is the picture.
-func (s *Server) addPicture(w http.ResponseWriter, r *http.Request, by admin.By) error {
-	ctx, cancel := context.WithTimeout(r.Context(), pictureLimit)
-	defer cancel()
-	if err := http.NewResponseController(w).SetReadDeadline(time.Now().Add(pictureUpload)); err != nil {
-		return fmt.Errorf("give a picture time: %w", err)
-	}
-	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, admin.PictureBytes))
-	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
-		if f, other := errors.AsType[admin.FormatError](admin.CheckFormat(raw)); other && f.Format != "" {
-			return f // a video is not to be made smaller
-		}
-		return errPictureTooLarge
-	}
-	if err != nil {
-		return fmt.Errorf("%w: %v", errBadRequest, err)
-	}
-	if by, err = withKey(s.Admin, r, by, raw); err != nil {
-		return err
-	}
-	p, err := s.Admin.AddPicture(ctx, by, raw)
-	if err != nil {
-		return err
-	}
-	return ok(w, 200, struct {
-		admin.Picture
-		Image string `json:"image"` // for the field image of an item
-	}{p, "/pictures/" + p.Name})
 }

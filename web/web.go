@@ -165,10 +165,20 @@ type Server struct {
 	sums        *visitorSums
 	accounts    *accounts
 	liveView    *liveView
+	office      office
 	http        *httpMetrics
 	handler     http.Handler
 
 	strangeHost, strangeOrigin rate.Sometimes // log a refusal of each kind once a minute
+}
+
+// office has the handlers of the back office.
+type office struct {
+	goods    *goodsOffice
+	sales    *salesOffice
+	orders   *ordersOffice
+	payments *paymentsOffice
+	people   *peopleOffice
 }
 
 // New returns a Server. self is the URL at which the sandbox cashier will reach it, such as
@@ -205,6 +215,11 @@ func New(cfg Config, d Deps, self string) (*Server, error) {
 	s.sums = &visitorSums{s.desk, d.Sums}
 	s.accounts = &accounts{s.desk, d.Users, d.Sessions, d.Orders, d.Admin, s.sums, d.Sandbox}
 	s.liveView = &liveView{s.desk, d.Live, d.Admin, purpose.LiveView.Key(d.Secret), cfg.LiveView == "public", s.streams, newStreamPlaces(maxGuests, 0)}
+	s.office.goods = &goodsOffice{s.desk, d.Admin, s.gallery}
+	s.office.sales = &salesOffice{s.desk, d.Admin, d.Cache, d.Rush, s.office.goods}
+	s.office.orders = &ordersOffice{s.desk, d.Admin, cfg.zone, s.timelines}
+	s.office.payments = &paymentsOffice{d.Admin, s.payments}
+	s.office.people = &peopleOffice{s.desk, d.Admin}
 	r := s.router()
 	s.http, s.handler = newHTTPMetrics(r), r
 	return s, nil
