@@ -226,7 +226,7 @@ func TestWhatTheStaffDoesOutsidePostgresIsALine(t *testing.T) {
 
 	// While Postgres does not answer, what ends or restricts is done, and nothing else is.
 	var said bytes.Buffer
-	s.Log = slog.New(slog.NewTextHandler(&said, nil))
+	s.laboratory.lab.log = slog.New(slog.NewTextHandler(&said, nil))
 	must(func() error { _, err := jobs.addPlan(labCaller{user: boss.ID}, lab.Plan{}); return err }())
 	_, err = s.classes.open("Tuesday", classKey{}, time.Now())
 	must(err)
@@ -244,7 +244,7 @@ func TestWhatTheStaffDoesOutsidePostgresIsALine(t *testing.T) {
 	}
 	only.Release()
 	staff.Close()
-	s.Demo = &Demo{Bots: idleBots{idle{new(bool)}}, Teacher: idleTeacher{idle{new(bool)}}}
+	s.playground.demo = &Demo{Bots: idleBots{idle{new(bool)}}, Teacher: idleTeacher{idle{new(bool)}}}
 	for _, c := range [][2]string{{"POST /api/lab/run", plan}, {"POST /api/sandbox/classes", `{"title":"Friday"}`}, {"POST /api/sandbox/bots", `{"sale":1}`}, {"POST /api/sandbox/teach", `{"fault":"flush"}`}} {
 		if status := ask(c[0], c[1], "", token); status < 500 {
 			t.Errorf("%s without Postgres: %d", c[0], status)
@@ -253,7 +253,7 @@ func TestWhatTheStaffDoesOutsidePostgresIsALine(t *testing.T) {
 	jobs.mu.Lock()
 	open := slices.ContainsFunc(jobs.jobs, (*labJob).open)
 	jobs.mu.Unlock()
-	if s.Demo.Bots.Busy() || s.Demo.Teacher.Busy() || s.classes.list()[0].Title != "Tuesday" || open {
+	if s.playground.demo.Bots.Busy() || s.playground.demo.Teacher.Busy() || s.classes.list()[0].Title != "Tuesday" || open {
 		t.Error("something was begun without a line")
 	}
 }

@@ -1,7 +1,6 @@
 package web
 
 import (
-	"crypto/rand"
 	"errors"
 	"mime"
 	"net/http"
@@ -17,12 +16,21 @@ import (
 	"miaosha/user"
 )
 
-// classRows lists the routes of the class board. Only a sandbox has them.
-func (s *Server) classRows() []row {
-	teachers, students := onlyIf(s.Sandbox, admins), onlyIf(s.Sandbox, everyone)
+// classroom is where a teacher holds a class, and students join it.
+type classroom struct {
+	desk      *desk
+	classes   *classes
+	lab       *notedLab
+	admin     *admin.Store
+	sandbox   bool
+	addresses []string // of the shop in its network
+}
+
+func (s *classroom) rows() []row {
+	teachers, students := onlyIf(s.sandbox, admins), onlyIf(s.sandbox, everyone)
 	return []row{
 		route(get, "/api/sandbox/classes", teachers, first(staff), answerLimit, s.listClasses),
-		route(post, "/api/sandbox/classes", onlyIf(s.Sandbox, keyedAdmins(s.Admin)), first(staff).then("at most 8 classes are open"), answerLimit, s.openClass),
+		route(post, "/api/sandbox/classes", onlyIf(s.sandbox, keyedAdmins(s.admin)), first(staff).then("at most 8 classes are open"), answerLimit, s.openClass),
 		route(get, "/api/sandbox/classes/{code}", teachers, first(staff), answerLimit, s.showClass),
 		route(post, "/api/sandbox/classes/{code}/run", teachers, first(staff).then("the lab does one job at a time"), answerLimit, s.runInClass),
 		route(post, "/api/sandbox/classes/{code}/remove", teachers, first(staff), answerLimit, s.removeStudent),
@@ -36,15 +44,7 @@ func (s *Server) classRows() []row {
 	}
 }
 
-// classToken returns the token of the browser's seat in a class, "" for none.
-func (s *Server) classToken(r *http.Request) string {
-	if c, err := r.Cookie(s.desk.cookieName(r, "class")); err == nil && len(c.Value) == len(rand.Text()) {
-		return c.Value
-	}
-	return ""
-}
-
-func (s *Server) joinClass(w http.ResponseWriter, r *http.Request) error {
+func (s *classroom) joinClass(w http.ResponseWriter, r *http.Request) error {
 	var in struct {
 		Code     string `json:"code"`
 		Nickname string `json:"nickname"`
@@ -64,24 +64,24 @@ func (s *Server) joinClass(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	token, seat, err := s.classes.join(typed.Parcel(in.Code), name, s.classToken(r), key, s.desk.originOf(r), time.Now())
+	token, seat, err := s.classes.join(typed.Parcel(in.Code), name, s.desk.secret(r, seatCookie), key, s.desk.originOf(r), time.Now())
 	if err != nil {
 		return err
 	}
-	http.SetCookie(w, &http.Cookie{Name: s.desk.cookieName(r, "class"), Value: token, Path: "/", MaxAge: int(classLife.Seconds()),
+	http.SetCookie(w, &http.Cookie{Name: s.desk.cookieName(r, seatCookie), Value: token, Path: "/", MaxAge: int(classLife.Seconds()),
 		HttpOnly: true, Secure: s.desk.secure(r), SameSite: http.SameSiteStrictMode})
 	return ok(w, 200, seat)
 }
 
-func (s *Server) showSeat(w http.ResponseWriter, r *http.Request) error {
-	return ok(w, 200, s.classes.seat(s.classToken(r), time.Now()))
+func (s *classroom) showSeat(w http.ResponseWriter, r *http.Request) error {
+	return ok(w, 200, s.classes.seat(s.desk.secret(r, seatCookie), time.Now()))
 }
 
-func (s *Server) listClasses(w http.ResponseWriter, _ *http.Request, _ admin.By) error {
+func (s *classroom) listClasses(w http.ResponseWriter, _ *http.Request, _ admin.By) error {
 	return ok(w, 200, s.classes.list())
 }
 
-func (s *Server) openClass(w http.ResponseWriter, r *http.Request, by admin.By) error {
+func (s *classroom) openClass(w http.ResponseWriter, r *http.Request, by admin.By) error {
 	var in struct {
 		Title string `json:"title"`
 	}
@@ -95,18 +95,18 @@ func (s *Server) openClass(w http.ResponseWriter, r *http.Request, by admin.By) 
 	if utf8.RuneCountInString(title) > maxClassTitle {
 		return fieldError{"title", "class"}
 	}
-	if err := s.Admin.Note(r.Context(), by, "class.open", "class", map[string]string{"title": title}); err != nil {
+	if err := s.admin.Note(r.Context(), by, "class.open", "class", map[string]string{"title": title}); err != nil {
 		return err
 	}
 	return s.answerClass(w, r, by)(s.classes.open(title, classKey{by.UserID, by.Key}, time.Now()))
 }
 
-func (s *Server) showClass(w http.ResponseWriter, r *http.Request, by admin.By) error {
+func (s *classroom) showClass(w http.ResponseWriter, r *http.Request, by admin.By) error {
 	return s.answerClass(w, r, by)(s.classes.board(chi.URLParam(r, "code")))
 }
 
 // runInClass starts a run of the lab and puts it on the board.
-func (s *Server) runInClass(w http.ResponseWriter, r *http.Request, by admin.By) error {
+func (s *classroom) runInClass(w http.ResponseWriter, r *http.Request, by admin.By) error {
 	code := chi.URLParam(r, "code")
 	if _, err := s.classes.board(code); err != nil {
 		return err
@@ -120,14 +120,14 @@ func (s *Server) runInClass(w http.ResponseWriter, r *http.Request, by admin.By)
 		return err
 	}
 	caller := labCaller{user: by.UserID, admin: true, key: key, address: by.From}
-	job, err := s.addJob(r.Context(), caller, "class.run", "class "+code, plan, func(c labCaller) (*labJob, error) { return s.Lab.addPlan(c, plan) })
+	job, err := s.lab.addJob(r.Context(), caller, "class.run", "class "+code, plan, func(c labCaller) (*labJob, error) { return s.lab.addPlan(c, plan) })
 	if err != nil {
 		return err
 	}
 	return s.answerClass(w, r, by)(s.classes.show(code, job))
 }
 
-func (s *Server) removeStudent(w http.ResponseWriter, r *http.Request, by admin.By) error {
+func (s *classroom) removeStudent(w http.ResponseWriter, r *http.Request, by admin.By) error {
 	var in struct {
 		Student number `json:"student"`
 		Idle    bool   `json:"idle"` // also all seats without work from the same address
@@ -140,7 +140,7 @@ func (s *Server) removeStudent(w http.ResponseWriter, r *http.Request, by admin.
 	})
 }
 
-func (s *Server) lockClass(w http.ResponseWriter, r *http.Request, by admin.By) error {
+func (s *classroom) lockClass(w http.ResponseWriter, r *http.Request, by admin.By) error {
 	var in struct {
 		Locked bool `json:"locked"`
 	}
@@ -150,7 +150,7 @@ func (s *Server) lockClass(w http.ResponseWriter, r *http.Request, by admin.By) 
 	return s.changeClass(w, r, by, "class.lock", in, func(code string) (classView, error) { return s.classes.lock(code, in.Locked) })
 }
 
-func (s *Server) closeClass(w http.ResponseWriter, r *http.Request, by admin.By) error {
+func (s *classroom) closeClass(w http.ResponseWriter, r *http.Request, by admin.By) error {
 	if err := refuseBody(w, r); err != nil {
 		return err
 	}
@@ -158,17 +158,17 @@ func (s *Server) closeClass(w http.ResponseWriter, r *http.Request, by admin.By)
 }
 
 // changeClass makes a change of a class, writes its line into the log, and answers with the class.
-func (s *Server) changeClass(w http.ResponseWriter, r *http.Request, by admin.By, action string, after any, change func(code string) (classView, error)) error {
+func (s *classroom) changeClass(w http.ResponseWriter, r *http.Request, by admin.By, action string, after any, change func(code string) (classView, error)) error {
 	code := chi.URLParam(r, "code")
 	v, err := change(code)
 	if err == nil {
-		s.noteDone(r.Context(), by, action, "class "+code, after)
+		s.lab.noteDone(r.Context(), by, action, "class "+code, after)
 	}
 	return s.answerClass(w, r, by)(v, err)
 }
 
 // answerClass answers with a class and the run on its board.
-func (s *Server) answerClass(w http.ResponseWriter, r *http.Request, by admin.By) func(classView, error) error {
+func (s *classroom) answerClass(w http.ResponseWriter, r *http.Request, by admin.By) func(classView, error) error {
 	return func(v classView, err error) error {
 		if err != nil {
 			return err
@@ -178,12 +178,9 @@ func (s *Server) answerClass(w http.ResponseWriter, r *http.Request, by admin.By
 			Ladder    []ladderStep `json:"ladder"`
 			Addresses []string     `json:"addresses,omitempty"` // of the shop in its network
 			Run       *labRun      `json:"run,omitempty"`
-		}{classView: v, Ladder: ladder()}
-		if s.Demo != nil {
-			out.Addresses = s.Demo.Addresses
-		}
+		}{classView: v, Ladder: ladder(), Addresses: s.addresses}
 		if v.run != nil {
-			run := s.Lab.showJob(v.run, labCaller{user: by.UserID, admin: true})
+			run := s.lab.showJob(v.run, labCaller{user: by.UserID, admin: true})
 			if run.err != nil {
 				run.Code, run.Msg = codeAndMsg(r, run.err, run.ID)
 			}
@@ -194,7 +191,7 @@ func (s *Server) answerClass(w http.ResponseWriter, r *http.Request, by admin.By
 }
 
 // classCSV has a row for each exercise that a student has tried, and one for a student who has tried none.
-func (s *Server) classCSV(w http.ResponseWriter, r *http.Request, _ admin.By) error {
+func (s *classroom) classCSV(w http.ResponseWriter, r *http.Request, _ admin.By) error {
 	v, err := s.classes.board(chi.URLParam(r, "code"))
 	if err != nil {
 		return err
@@ -224,7 +221,7 @@ func (s *Server) classCSV(w http.ResponseWriter, r *http.Request, _ admin.By) er
 	})
 }
 
-func (s *Server) classJSON(w http.ResponseWriter, r *http.Request, _ admin.By) error {
+func (s *classroom) classJSON(w http.ResponseWriter, r *http.Request, _ admin.By) error {
 	v, err := s.classes.board(chi.URLParam(r, "code"))
 	if err != nil {
 		return err

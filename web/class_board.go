@@ -39,6 +39,8 @@ const (
 // classLife is the life of a class, its code and its seats.
 var classLife = purpose.Seat.Life
 
+const seatCookie = "class" // has the token of the browser's seat
+
 // classes are the lessons that administrators hold in this sandbox. They live in the memory of the process and end with it.
 type classes struct {
 	mu  sync.Mutex

@@ -291,7 +291,7 @@ func TestStudentsJoinAClass(t *testing.T) {
 	}
 	r := httptest.NewRequest("POST", "/api/lab/run", http.NoBody)
 	r.AddCookie(&http.Cookie{Name: "class", Value: cookie})
-	s.classes.judged(s.classToken(r), "guard", true, exerciseCost{3, 100})
+	s.classes.judged(s.desk.secret(r, seatCookie), "guard", true, exerciseCost{3, 100})
 	if a := ask("GET", ""); a.Data == nil || len(a.Data.Exercises) != 1 || !a.Data.Exercises[0].Solved {
 		t.Errorf("after a judged run: %+v", a)
 	}
@@ -320,7 +320,7 @@ func TestARunKnowsItsSeat(t *testing.T) {
 	s := sandboxServer(t)
 	synctest.Test(t, func(t *testing.T) {
 		l := serveLab(t, s, &Lab{})
-		s.Lab.exercise = func(context.Context, lab.Stores, lab.Exercise, lab.Program, uint64, func(lab.Progress)) (lab.ExerciseResult, error) {
+		s.laboratory.lab.exercise = func(context.Context, lab.Stores, lab.Exercise, lab.Program, uint64, func(lab.Progress)) (lab.ExerciseResult, error) {
 			return lab.ExerciseResult{Solved: true}, nil
 		}
 		l.works()

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"slices"
 	"time"
@@ -20,8 +21,25 @@ import (
 
 type labHandler = func(http.ResponseWriter, *http.Request, labCaller) error
 
-func (s *Server) labRows() []row {
-	inLab, programmers := s.inLab(), onlyIf(s.Sandbox, s.inLab())
+// laboratory is the lab: its strategies, its experiments, and the programs of students.
+type laboratory struct {
+	desk       *desk
+	lab        *notedLab
+	classes    *classes
+	sandbox    bool
+	compressor *compressor
+	answers    responseCache[string, encoded] // what the lab has, by kind; it never changes
+}
+
+// notedLab is a lab of which the log of the staff has what administrators ask for.
+type notedLab struct {
+	*Lab
+	admin *admin.Store
+	log   *slog.Logger
+}
+
+func (s *laboratory) rows() []row {
+	inLab, programmers := s.inLab(), onlyIf(s.sandbox, s.inLab())
 	const (
 		queue   = "before the body; then the lab does one job at a time"
 		program = queue + ", and has 32 places of an address"
@@ -44,7 +62,7 @@ func (s *Server) labRows() []row {
 }
 
 // inLab are administrators, and in the sandbox all.
-func (s *Server) inLab() audience[labHandler] {
+func (s *laboratory) inLab() audience[labHandler] {
 	return audience[labHandler]{"lab", func(d *desk, l limits, h labHandler) openHandler {
 		behind := func(w http.ResponseWriter, r *http.Request, caller labCaller) (err error) {
 			if err := d.allow(l, r, caller.user); err != nil {
@@ -55,7 +73,7 @@ func (s *Server) inLab() audience[labHandler] {
 			}
 			return h(w, r, caller)
 		}
-		if s.Sandbox {
+		if s.sandbox {
 			return func(w http.ResponseWriter, r *http.Request) error {
 				caller, err := s.labVisitor(r)
 				if err != nil {
@@ -75,8 +93,8 @@ func (s *Server) inLab() audience[labHandler] {
 
 // labVisitor returns who asks the lab of a sandbox. A visitor without a session is known by a cookie, so that no other one can
 // stop the visitor's runs.
-func (s *Server) labVisitor(r *http.Request) (labCaller, error) {
-	s.classes.attend(s.classToken(r), time.Now())
+func (s *laboratory) labVisitor(r *http.Request) (labCaller, error) {
+	s.classes.attend(s.desk.secret(r, seatCookie), time.Now())
 	if token := s.desk.token(r); token != "" {
 		who, err := s.desk.session(r, token)
 		if err == nil {
@@ -86,40 +104,36 @@ func (s *Server) labVisitor(r *http.Request) (labCaller, error) {
 			return labCaller{}, err
 		}
 	}
-	caller := labCaller{from: s.desk.clientNetwork(r)}
-	if c, err := r.Cookie(s.desk.cookieName(r, "lab")); err == nil && len(c.Value) == len(rand.Text()) {
-		caller.browser = c.Value
-	}
-	return caller, nil
+	return labCaller{from: s.desk.clientNetwork(r), browser: s.desk.secret(r, "lab")}, nil
 }
 
 // addJob adds a job for a caller. What an administrator asks the lab for is a line in the log of the staff, once for each
 // job: it has its place in the lab before the line, and begins after it.
-func (s *Server) addJob(ctx context.Context, caller labCaller, action, subject string, after any, add func(labCaller) (*labJob, error)) (job *labJob, err error) {
+func (l *notedLab) addJob(ctx context.Context, caller labCaller, action, subject string, after any, add func(labCaller) (*labJob, error)) (job *labJob, err error) {
 	caller.noted = caller.admin
 	job, err = add(caller)
-	if err != nil || !s.Lab.claimLine(job) {
+	if err != nil || !l.claimLine(job) {
 		return job, err
 	}
-	err = s.Admin.Note(ctx, admin.By{UserID: caller.user, From: caller.address}, action, subject, after)
-	s.Lab.hasLine(job, err == nil)
+	err = l.admin.Note(ctx, admin.By{UserID: caller.user, From: caller.address}, action, subject, after)
+	l.hasLine(job, err == nil)
 	return job, err
 }
 
 // noteDone writes the line of what an administrator has ended or restricted. That is done already and needs no Postgres, which may be
 // what ails the shop, so the line waits for it noteLimit at most, and goes to the log of the process if it cannot be written.
-func (s *Server) noteDone(ctx context.Context, by admin.By, action, subject string, after any) {
+func (l *notedLab) noteDone(ctx context.Context, by admin.By, action, subject string, after any) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteLimit)
 	defer cancel()
-	if err := s.Admin.Note(ctx, by, action, subject, after); err != nil {
-		s.desk.log.Warn("the log of the staff may lack a line", "by", by.UserID, "origin", by.From, "action", action, "subject", subject, "after", after, "err", err)
+	if err := l.admin.Note(ctx, by, action, subject, after); err != nil {
+		l.log.Warn("the log of the staff may lack a line", "by", by.UserID, "origin", by.From, "action", action, "subject", subject, "after", after, "err", err)
 	}
 }
 
 const noteLimit = time.Second
 
 // known returns the caller of a new job, by a new cookie if need be.
-func (s *Server) known(w http.ResponseWriter, r *http.Request, caller labCaller) labCaller {
+func (s *laboratory) known(w http.ResponseWriter, r *http.Request, caller labCaller) labCaller {
 	if caller.user == 0 && caller.browser == "" {
 		caller.browser = rand.Text()
 		http.SetCookie(w, &http.Cookie{Name: s.desk.cookieName(r, "lab"), Value: caller.browser, Path: "/",
@@ -128,7 +142,7 @@ func (s *Server) known(w http.ResponseWriter, r *http.Request, caller labCaller)
 	return caller
 }
 
-func (s *Server) showLab(w http.ResponseWriter, r *http.Request, _ labCaller) error {
+func (s *laboratory) showLab(w http.ResponseWriter, r *http.Request, _ labCaller) error {
 	type bounds struct {
 		Buyers  int `json:"buyers"`
 		Stock   int `json:"stock"`
@@ -140,18 +154,18 @@ func (s *Server) showLab(w http.ResponseWriter, r *http.Request, _ labCaller) er
 		Defences    []string           `json:"defences"`
 		Faults      []string           `json:"faults"`
 		Max         bounds             `json:"max"`
-	}{s.Lab.strategies, lab.Experiments(), lab.Defences(), lab.Faults(), bounds{lab.MaxBuyers, lab.MaxStock, lab.MaxSeconds}})
+	}{s.lab.strategies, lab.Experiments(), lab.Defences(), lab.Faults(), bounds{lab.MaxBuyers, lab.MaxStock, lab.MaxSeconds}})
 }
 
 // prepareLab answers with what the lab has of one kind, which never changes: it is encoded once, and sent once to each
 // browser.
-func (s *Server) prepareLab(w http.ResponseWriter, r *http.Request, kind string, has any) error {
-	all, err := s.labAnswers.get(kind, func(*encoded) bool { return true }, func(*encoded) (*encoded, error) {
+func (s *laboratory) prepareLab(w http.ResponseWriter, r *http.Request, kind string, has any) error {
+	all, err := s.answers.get(kind, func(*encoded) bool { return true }, func(*encoded) (*encoded, error) {
 		b, err := encode(has)
 		if err != nil {
 			return nil, err
 		}
-		return s.prepared.compressor.prepare(b), nil
+		return s.compressor.prepare(b), nil
 	})
 	if err != nil {
 		return err
@@ -162,12 +176,12 @@ func (s *Server) prepareLab(w http.ResponseWriter, r *http.Request, kind string,
 	return nil
 }
 
-func (s *Server) startLab(w http.ResponseWriter, r *http.Request, caller labCaller) error {
+func (s *laboratory) startLab(w http.ResponseWriter, r *http.Request, caller labCaller) error {
 	plan, err := readPlan(w, r)
 	if err != nil {
 		return err
 	}
-	job, err := s.addJob(r.Context(), s.known(w, r, caller), "lab.run", "lab", plan, func(c labCaller) (*labJob, error) { return s.Lab.addPlan(c, plan) })
+	job, err := s.lab.addJob(r.Context(), s.known(w, r, caller), "lab.run", "lab", plan, func(c labCaller) (*labJob, error) { return s.lab.addPlan(c, plan) })
 	if err != nil {
 		return err
 	}
@@ -189,10 +203,10 @@ func readPlan(w http.ResponseWriter, r *http.Request) (plan lab.Plan, err error)
 	return plan, err
 }
 
-func (s *Server) showLabSource(w http.ResponseWriter, r *http.Request, _ labCaller) error {
+func (s *laboratory) showLabSource(w http.ResponseWriter, r *http.Request, _ labCaller) error {
 	q := r.URL.Query()
 	files := lab.ExperimentSource(q.Get("experiment"))
-	for _, info := range s.Lab.strategies {
+	for _, info := range s.lab.strategies {
 		if info.Name == q.Get("strategy") {
 			files = append(files, lab.SourceFile{File: info.File, Source: info.Source, Marks: info.Marks})
 		}
@@ -210,8 +224,8 @@ func begun(w http.ResponseWriter, job *labJob) error {
 	}{job.ID})
 }
 
-func (s *Server) showLabRun(w http.ResponseWriter, r *http.Request, caller labCaller) error {
-	run, found := s.Lab.show(r.URL.Query().Get("run"), caller)
+func (s *laboratory) showLabRun(w http.ResponseWriter, r *http.Request, caller labCaller) error {
+	run, found := s.lab.show(r.URL.Query().Get("run"), caller)
 	if !found {
 		return errNoPage
 	}
@@ -239,21 +253,21 @@ func (s *Server) showLabRun(w http.ResponseWriter, r *http.Request, caller labCa
 	return nil
 }
 
-func (s *Server) stopLab(w http.ResponseWriter, r *http.Request, caller labCaller) error {
+func (s *laboratory) stopLab(w http.ResponseWriter, r *http.Request, caller labCaller) error {
 	if err := refuseBody(w, r); err != nil {
 		return err
 	}
-	stopped, err := s.Lab.halt(caller)
+	stopped, err := s.lab.halt(caller)
 	if err != nil {
 		return err
 	}
 	if caller.admin && stopped {
-		s.noteDone(r.Context(), admin.By{UserID: caller.user, From: caller.address}, "lab.stop", "lab", nil)
+		s.lab.noteDone(r.Context(), admin.By{UserID: caller.user, From: caller.address}, "lab.stop", "lab", nil)
 	}
 	return ok(w, 200, nil)
 }
 
-func (s *Server) raceInLab(w http.ResponseWriter, r *http.Request, caller labCaller) error {
+func (s *laboratory) raceInLab(w http.ResponseWriter, r *http.Request, caller labCaller) error {
 	var in struct {
 		Strategy string `json:"strategy"`
 		Seed     uint64 `json:"seed"`
@@ -262,15 +276,15 @@ func (s *Server) raceInLab(w http.ResponseWriter, r *http.Request, caller labCal
 	if err := body(w, r, &in, false); err != nil {
 		return err
 	}
-	if !slices.ContainsFunc(s.Lab.strategies, func(info lab.StrategyInfo) bool { return info.Name == in.Strategy }) {
+	if !slices.ContainsFunc(s.lab.strategies, func(info lab.StrategyInfo) bool { return info.Name == in.Strategy }) {
 		return fieldError{"strategy", "value"}
 	}
 	return s.short(w, r, caller, in.Async, "lab.race", in, func(ctx context.Context, _ func(func(*labRun))) (any, error) {
-		return s.Lab.race(ctx, s.Lab.stores, in.Strategy, in.Seed)
+		return s.lab.race(ctx, s.lab.stores, in.Strategy, in.Seed)
 	})
 }
 
-func (s *Server) tryInLab(w http.ResponseWriter, r *http.Request, caller labCaller) error {
+func (s *laboratory) tryInLab(w http.ResponseWriter, r *http.Request, caller labCaller) error {
 	var in struct {
 		Experiment string `json:"experiment"`
 		Seed       uint64 `json:"seed"`
@@ -283,13 +297,13 @@ func (s *Server) tryInLab(w http.ResponseWriter, r *http.Request, caller labCall
 		return fieldError{"experiment", "value"}
 	}
 	return s.short(w, r, caller, in.Async, "lab.try", in, func(ctx context.Context, change func(func(*labRun))) (any, error) {
-		return s.Lab.experiment(ctx, s.Lab.stores, in.Experiment, in.Seed, func(now lab.ExperimentProgress) {
+		return s.lab.experiment(ctx, s.lab.stores, in.Experiment, in.Seed, func(now lab.ExperimentProgress) {
 			change(func(run *labRun) { run.Trial = &now })
 		})
 	})
 }
 
-func (s *Server) leaveOutInLab(w http.ResponseWriter, r *http.Request, caller labCaller) error {
+func (s *laboratory) leaveOutInLab(w http.ResponseWriter, r *http.Request, caller labCaller) error {
 	var in struct {
 		Without string `json:"without"`
 		Async   bool   `json:"async"`
@@ -301,13 +315,13 @@ func (s *Server) leaveOutInLab(w http.ResponseWriter, r *http.Request, caller la
 		return fieldError{"without", "value"}
 	}
 	return s.short(w, r, caller, in.Async, "lab.without", in, func(ctx context.Context, _ func(func(*labRun))) (any, error) {
-		return s.Lab.without(ctx, s.Lab.stores, in.Without)
+		return s.lab.without(ctx, s.lab.stores, in.Without)
 	})
 }
 
 // short adds a job that takes labLimit at most; in is what the request asks for. It answers with the job's result, or with
 // its id if async.
-func (s *Server) short(w http.ResponseWriter, r *http.Request, caller labCaller, async bool, action string, in any,
+func (s *laboratory) short(w http.ResponseWriter, r *http.Request, caller labCaller, async bool, action string, in any,
 	do func(context.Context, func(func(*labRun))) (any, error)) error {
 	var result json.RawMessage
 	if !async {
@@ -328,8 +342,8 @@ func (s *Server) short(w http.ResponseWriter, r *http.Request, caller labCaller,
 		}
 		return err
 	}
-	job, err := s.addJob(r.Context(), s.known(w, r, caller), action, "lab", in, func(c labCaller) (*labJob, error) {
-		return s.Lab.add(c, async, labRun{}, work)
+	job, err := s.lab.addJob(r.Context(), s.known(w, r, caller), action, "lab", in, func(c labCaller) (*labJob, error) {
+		return s.lab.add(c, async, labRun{}, work)
 	})
 	if err != nil {
 		return err
@@ -337,7 +351,7 @@ func (s *Server) short(w http.ResponseWriter, r *http.Request, caller labCaller,
 	if async {
 		return begun(w, job)
 	}
-	if err := s.Lab.wait(r.Context(), job); err != nil {
+	if err := s.lab.wait(r.Context(), job); err != nil {
 		return err
 	}
 	return ok(w, 200, result)

@@ -15,7 +15,7 @@ import (
 )
 
 // showPrograms lists the programs with which a student can begin, and what a plan may have. Only a sandbox runs programs of its visitors.
-func (s *Server) showPrograms(w http.ResponseWriter, r *http.Request, _ labCaller) error {
+func (s *laboratory) showPrograms(w http.ResponseWriter, r *http.Request, _ labCaller) error {
 	type bounds struct {
 		Buyers  int `json:"buyers"`
 		Stock   int `json:"stock"`
@@ -30,7 +30,7 @@ func (s *Server) showPrograms(w http.ResponseWriter, r *http.Request, _ labCalle
 }
 
 // judgeProgram runs a program of a student against a crowd. Only a sandbox does.
-func (s *Server) judgeProgram(w http.ResponseWriter, r *http.Request, caller labCaller) error {
+func (s *laboratory) judgeProgram(w http.ResponseWriter, r *http.Request, caller labCaller) error {
 	var program lab.Program
 	var in struct {
 		lab.Plan
@@ -46,7 +46,7 @@ func (s *Server) judgeProgram(w http.ResponseWriter, r *http.Request, caller lab
 		return err
 	}
 	work := func(ctx context.Context, change func(func(*labRun))) error {
-		results, err := s.Lab.judge(ctx, s.Lab.stores, program, []lab.Plan{plan}, func(now lab.Progress) {
+		results, err := s.lab.judge(ctx, s.lab.stores, program, []lab.Plan{plan}, func(now lab.Progress) {
 			change(func(run *labRun) { run.Now = &now })
 		})
 		change(func(run *labRun) {
@@ -56,8 +56,8 @@ func (s *Server) judgeProgram(w http.ResponseWriter, r *http.Request, caller lab
 		})
 		return err
 	}
-	job, err := s.addJob(r.Context(), s.known(w, r, caller), "lab.program", "lab", plan, func(c labCaller) (*labJob, error) {
-		return s.Lab.add(c, true, labRun{}, work)
+	job, err := s.lab.addJob(r.Context(), s.known(w, r, caller), "lab.program", "lab", plan, func(c labCaller) (*labJob, error) {
+		return s.lab.add(c, true, labRun{}, work)
 	})
 	if err != nil {
 		return err
@@ -69,7 +69,7 @@ func (s *Server) judgeProgram(w http.ResponseWriter, r *http.Request, caller lab
 func exercises() []lab.Exercise { return append(lab.Exercises(), lab.CourseExercises()...) }
 
 // showExercises lists the exercises with their texts in both languages.
-func (s *Server) showExercises(w http.ResponseWriter, r *http.Request, _ labCaller) error {
+func (s *laboratory) showExercises(w http.ResponseWriter, r *http.Request, _ labCaller) error {
 	return s.prepareLab(w, r, "exercises", exercises())
 }
 
@@ -78,13 +78,13 @@ const exerciseLimit = 3 * time.Minute
 
 // judgeExercise runs a program of a student against the checks of an exercise, with a seed of its own each time. If the browser
 // has a seat in a class, the board of the class shows the outcome of an exercise of the ladder.
-func (s *Server) judgeExercise(w http.ResponseWriter, r *http.Request, caller labCaller) error {
+func (s *laboratory) judgeExercise(w http.ResponseWriter, r *http.Request, caller labCaller) error {
 	all := exercises()
 	i := slices.IndexFunc(all, func(e lab.Exercise) bool { return e.Name == chi.URLParam(r, "name") })
 	if i < 0 {
 		return errNoPage
 	}
-	exercise, seat := all[i], s.classToken(r)
+	exercise, seat := all[i], s.desk.secret(r, seatCookie)
 	var program lab.Program
 	if err := programBody(w, r, &program, nil); err != nil {
 		return err
@@ -95,7 +95,7 @@ func (s *Server) judgeExercise(w http.ResponseWriter, r *http.Request, caller la
 	work := func(ctx context.Context, change func(func(*labRun))) error {
 		limited, cancel := context.WithTimeout(ctx, exerciseLimit)
 		defer cancel()
-		result, err := s.Lab.exercise(limited, s.Lab.stores, exercise, program, rand.Uint64N(1_000_000_000), func(now lab.Progress) {
+		result, err := s.lab.exercise(limited, s.lab.stores, exercise, program, rand.Uint64N(1_000_000_000), func(now lab.Progress) {
 			change(func(run *labRun) { run.Now = &now })
 		})
 		if err != nil && limited.Err() != nil && ctx.Err() == nil {
@@ -115,8 +115,8 @@ func (s *Server) judgeExercise(w http.ResponseWriter, r *http.Request, caller la
 		})
 		return err
 	}
-	job, err := s.addJob(r.Context(), s.known(w, r, caller), "lab.exercise", "lab", map[string]string{"exercise": exercise.Name}, func(c labCaller) (*labJob, error) {
-		return s.Lab.add(c, true, labRun{}, work)
+	job, err := s.lab.addJob(r.Context(), s.known(w, r, caller), "lab.exercise", "lab", map[string]string{"exercise": exercise.Name}, func(c labCaller) (*labJob, error) {
+		return s.lab.add(c, true, labRun{}, work)
 	})
 	if err != nil {
 		return err

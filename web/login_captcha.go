@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"crypto/rand"
 	"fmt"
 	"net/http"
@@ -50,10 +51,7 @@ func (s *visitorSums) drawSum(w http.ResponseWriter, r *http.Request, of purpose
 	if !s.sums.On() {
 		return errNoPage
 	}
-	browser := rand.Text()
-	if c, err := r.Cookie(s.desk.cookieName(r, cookie)); err == nil && len(c.Value) == len(browser) {
-		browser = c.Value // the new sum takes the place of the old one
-	}
+	browser := cmp.Or(s.desk.secret(r, cookie), rand.Text()) // of a known browser the new sum takes the place of the old one
 	switch kind := r.URL.Query().Get("kind"); kind {
 	case "", "picture":
 		if err := s.desk.allow(s.desk.limits.of(under.picture), r, 0); err != nil {

@@ -104,7 +104,7 @@ func noPage(http.ResponseWriter, *http.Request) error { return errNoPage }
 func (s *Server) rows() []row {
 	return slices.Concat(s.desk.assets.rows(), s.catalogue.rows(), s.gallery.rows(), s.purchases.rows(), s.buyerOrders.rows(), s.payments.rows(),
 		s.sums.rows(), s.accounts.loginRows(), s.accounts.profileRows(), s.liveView.rows(), s.office.sales.rows(), s.office.goods.rows(), s.office.orders.rows(),
-		s.office.payments.rows(), s.office.people.rows(), s.sandboxRows(), s.labRows())
+		s.office.payments.rows(), s.office.people.rows(), s.playground.rows(), s.classroom.rows(), s.laboratory.rows())
 }
 
 // router routes the requests of the shop to the handlers of the rows.

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"miaosha/goods"
+	"miaosha/seckill"
 	"miaosha/seckill/admin"
 	"miaosha/user"
 )
@@ -81,24 +82,33 @@ func atThisMachine(r *http.Request) bool {
 	return hostAllowed(host, nil)
 }
 
-// sandboxRows lists the routes that only a sandbox has.
-func (s *Server) sandboxRows() []row {
-	teachers := onlyIf(s.Demo != nil && s.Demo.Teacher != nil, admins) // at this machine
+// playground has what only a sandbox has: demo accounts, bots, and faults on purpose.
+type playground struct {
+	desk     *desk
+	demo     *Demo // nil: none
+	accounts *accounts
+	cache    *goods.Cache
+	rush     *seckill.Engine
+	admin    *admin.Store
+}
+
+func (s *playground) rows() []row {
+	teachers := onlyIf(s.demo != nil && s.demo.Teacher != nil, admins) // at this machine
 	const oneCrowd = "one crowd at a time; the limit where other machines reach the sandbox, after the session"
-	return append([]row{
-		route(post, "/api/sandbox/login", onlyIf(s.Demo != nil, everyone), late("as those of a log-in", tries, logins, loginDevices), answerLimit, s.demoLogin),
+	return []row{
+		route(post, "/api/sandbox/login", onlyIf(s.demo != nil, everyone), late("as those of a log-in", tries, logins, loginDevices), answerLimit, s.demoLogin),
 		route(post, "/api/sandbox/bots", s.forBots(), at(oneCrowd, staff), answerLimit, s.startBots),
 		route(get, "/api/sandbox/bots", s.forBots(), at(oneCrowd, staff), answerLimit, s.showBots),
 		route(post, "/api/sandbox/teach", teachers, first(staff).then("one fault at a time"), answerLimit, s.startFault),
 		route(get, "/api/sandbox/teach", teachers, first(staff), answerLimit, s.showFault),
-	}, s.classRows()...)
+	}
 }
 
 // forBots are everyone at this machine, and administrators alone where others reach the shop: bots may take the units that a
 // class waits for.
-func (s *Server) forBots() audience[adminHandler] {
-	if s.Demo == nil || !s.Demo.Local {
-		return onlyIf(s.Demo != nil, admins)
+func (s *playground) forBots() audience[adminHandler] {
+	if s.demo == nil || !s.demo.Local {
+		return onlyIf(s.demo != nil, admins)
 	}
 	return audience[adminHandler]{"anyone", func(_ *desk, _ limits, h adminHandler) openHandler {
 		return func(w http.ResponseWriter, r *http.Request) error { return h(w, r, admin.By{}) }
@@ -106,45 +116,45 @@ func (s *Server) forBots() audience[adminHandler] {
 }
 
 // startBots sends bots to a sale that is open and has units.
-func (s *Server) startBots(w http.ResponseWriter, r *http.Request, by admin.By) error {
+func (s *playground) startBots(w http.ResponseWriter, r *http.Request, by admin.By) error {
 	var in struct {
 		Sale int64 `json:"sale"`
 	}
 	if err := body(w, r, &in, false); err != nil {
 		return err
 	}
-	sale, _, err := s.Cache.Sale(r.Context(), in.Sale)
+	sale, _, err := s.cache.Sale(r.Context(), in.Sale)
 	if err != nil {
 		return err
 	}
-	if err := sale.Window(s.Rush.Now()); err != nil {
+	if err := sale.Window(s.rush.Now()); err != nil {
 		return err
 	}
-	if s.Rush.Left(sale) <= 0 {
+	if s.rush.Left(sale) <= 0 {
 		return goods.ErrSoldOut
 	}
-	if s.Demo.Bots.Busy() {
+	if s.demo.Bots.Busy() {
 		return errBotsBusy
 	}
 	if by.UserID != 0 { // else a visitor at this machine
-		if err := s.Admin.Note(r.Context(), by, "sandbox.bots", fmt.Sprintf("sale %d", in.Sale), nil); err != nil {
+		if err := s.admin.Note(r.Context(), by, "sandbox.bots", fmt.Sprintf("sale %d", in.Sale), nil); err != nil {
 			return err
 		}
 	}
-	if !s.Demo.Bots.Start(in.Sale) {
+	if !s.demo.Bots.Start(in.Sale) {
 		return errBotsBusy
 	}
-	return ok(w, http.StatusAccepted, s.Demo.Bots.State())
+	return ok(w, http.StatusAccepted, s.demo.Bots.State())
 }
 
-func (s *Server) showBots(w http.ResponseWriter, _ *http.Request, _ admin.By) error {
-	return ok(w, 200, s.Demo.Bots.State())
+func (s *playground) showBots(w http.ResponseWriter, _ *http.Request, _ admin.By) error {
+	return ok(w, 200, s.demo.Bots.State())
 }
 
 // maxFaultSeconds is how long a fault lasts at most.
 const maxFaultSeconds = 15
 
-func (s *Server) startFault(w http.ResponseWriter, r *http.Request, by admin.By) error {
+func (s *playground) startFault(w http.ResponseWriter, r *http.Request, by admin.By) error {
 	var in struct {
 		Fault   string `json:"fault"`
 		Seconds number `json:"seconds"`
@@ -152,44 +162,44 @@ func (s *Server) startFault(w http.ResponseWriter, r *http.Request, by admin.By)
 	if err := body(w, r, &in, false); err != nil {
 		return err
 	}
-	if why, there := s.Demo.Teacher.Can()[in.Fault]; !there || why != "" {
+	if why, there := s.demo.Teacher.Can()[in.Fault]; !there || why != "" {
 		return fieldError{"fault", "value"}
 	}
 	if in.Seconds < 0 || in.Seconds > maxFaultSeconds {
 		return fieldError{"seconds", fmt.Sprintf("0 to %d", maxFaultSeconds)}
 	}
-	if s.Demo.Teacher.Busy() {
+	if s.demo.Teacher.Busy() {
 		return errFaultBusy
 	}
-	err := s.Admin.Note(r.Context(), by, "sandbox.fault", "sandbox", map[string]any{"fault": in.Fault, "seconds": in.Seconds})
+	err := s.admin.Note(r.Context(), by, "sandbox.fault", "sandbox", map[string]any{"fault": in.Fault, "seconds": in.Seconds})
 	if err != nil {
 		return err
 	}
-	if !s.Demo.Teacher.Start(in.Fault, int(in.Seconds)) {
+	if !s.demo.Teacher.Start(in.Fault, int(in.Seconds)) {
 		return errFaultBusy
 	}
 	return s.showFault(w, r, by)
 }
 
-func (s *Server) showFault(w http.ResponseWriter, _ *http.Request, _ admin.By) error {
-	now := s.Rush.Figures()
+func (s *playground) showFault(w http.ResponseWriter, _ *http.Request, _ admin.By) error {
+	now := s.rush.Figures()
 	return ok(w, 200, struct {
 		Can     map[string]string `json:"can"`
 		Lesson  any               `json:"lesson"`
 		Breaker string            `json:"breaker"` // of this process: closed, half-open or open; off without a gate
 		Opened  int64             `json:"opened"`  // how many times it opened since this process began
-	}{s.Demo.Teacher.Can(), s.Demo.Teacher.State(), now.Breaker, now.Opened})
+	}{s.demo.Teacher.Can(), s.demo.Teacher.State(), now.Breaker, now.Opened})
 }
 
 // demoLogin logs in a demo account with its public password, by the rules of every log-in.
-func (s *Server) demoLogin(w http.ResponseWriter, r *http.Request) error {
+func (s *playground) demoLogin(w http.ResponseWriter, r *http.Request) error {
 	var in struct {
 		As string `json:"as"`
 	}
 	if err := body(w, r, &in, false); err != nil {
 		return err
 	}
-	demo, there := s.Demo.Accounts[in.As]
+	demo, there := s.demo.Accounts[in.As]
 	if !there {
 		return fieldError{"as", "value"}
 	}
@@ -197,7 +207,7 @@ func (s *Server) demoLogin(w http.ResponseWriter, r *http.Request) error {
 	if c, err := r.Cookie(s.desk.cookieName(r, "device")); err == nil {
 		from.Device = c.Value
 	}
-	loggedIn, err := s.Users.Login(r.Context(), demo.Phone, demo.Password, from)
+	loggedIn, err := s.accounts.users.Login(r.Context(), demo.Phone, demo.Password, from)
 	if errors.Is(err, user.ErrBusy) {
 		return user.ErrBusy // a log-in with one press has no sum
 	}

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"crypto/rand"
 	"errors"
 	"net/http"
@@ -127,6 +128,14 @@ func (c *clients) cookieName(r *http.Request, name string) string {
 	return name
 }
 
+// secret returns the random text that a cookie of the browser has, "" for none.
+func (c *clients) secret(r *http.Request, name string) string {
+	if cookie, err := r.Cookie(c.cookieName(r, name)); err == nil && len(cookie.Value) == len(rand.Text()) {
+		return cookie.Value
+	}
+	return ""
+}
+
 func (c *clients) setCookie(w http.ResponseWriter, r *http.Request, token string, expires time.Time) {
 	cookie := &http.Cookie{Name: c.cookieName(r, "session"), Value: token, Path: "/", Expires: expires,
 		HttpOnly: true, Secure: c.secure(r), SameSite: http.SameSiteLaxMode}
@@ -164,10 +173,7 @@ func (s *accounts) sendCode(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	// The browser keeps its secret: a second click, or another tab, makes no code useless.
-	from := user.From{Addr: s.desk.clientIP(r), Browser: rand.Text(), Solved: solved || !s.sums.sums.On()}
-	if c, err := r.Cookie(s.desk.cookieName(r, "code")); err == nil && len(c.Value) == len(from.Browser) {
-		from.Browser = c.Value
-	}
+	from := user.From{Addr: s.desk.clientIP(r), Browser: cmp.Or(s.desk.secret(r, "code"), rand.Text()), Solved: solved || !s.sums.sums.On()}
 	code, ttl, err := s.users.SendCode(r.Context(), in.Phone, from)
 	if err != nil {
 		return err

@@ -152,7 +152,6 @@ type Server struct {
 	cfg         Config
 	desk        *desk
 	prepared    *prepared
-	labAnswers  responseCache[string, encoded]
 	classes     *classes
 	refusing    atomic.Bool
 	streams     *streamPlaces // of buyers and of the staff
@@ -166,6 +165,9 @@ type Server struct {
 	accounts    *accounts
 	liveView    *liveView
 	office      office
+	laboratory  *laboratory
+	classroom   *classroom
+	playground  *playground
 	http        *httpMetrics
 	handler     http.Handler
 
@@ -204,7 +206,6 @@ func New(cfg Config, d Deps, self string) (*Server, error) {
 		return nil, err
 	}
 	s.gallery = &gallery{s.desk, d.Admin, newPictureCache()}
-	s.labAnswers = newResponseCache[string, encoded](3)
 	s.catalogue = &catalogue{s.desk, cfg.zone, d.Cache, d.Rush, d.Orders, d.Sums, s.prepared}
 	s.purchases = &purchases{s.desk, d.Rush, d.Cache, d.Sums, d.Counts, s.streams, s.desk.limits.of(buying)}
 	if s.payments, err = newPayments(s.desk, cfg, d, self); err != nil {
@@ -220,6 +221,13 @@ func New(cfg Config, d Deps, self string) (*Server, error) {
 	s.office.orders = &ordersOffice{s.desk, d.Admin, cfg.zone, s.timelines}
 	s.office.payments = &paymentsOffice{d.Admin, s.payments}
 	s.office.people = &peopleOffice{s.desk, d.Admin}
+	noted := &notedLab{d.Lab, d.Admin, d.Log}
+	s.laboratory = &laboratory{s.desk, noted, s.classes, d.Sandbox, s.prepared.compressor, newResponseCache[string, encoded](3)}
+	s.classroom = &classroom{desk: s.desk, classes: s.classes, lab: noted, admin: d.Admin, sandbox: d.Sandbox}
+	if d.Demo != nil {
+		s.classroom.addresses = d.Demo.Addresses
+	}
+	s.playground = &playground{s.desk, d.Demo, s.accounts, d.Cache, d.Rush, d.Admin}
 	r := s.router()
 	s.http, s.handler = newHTTPMetrics(r), r
 	return s, nil
