@@ -188,9 +188,9 @@ func TestWhatTheStaffDoesOutsidePostgresIsALine(t *testing.T) {
 		if c.want == "lab.stop lab" {
 			close(stopping)
 		}
-		if all := s.classes.list(); code == "" && len(all) > 0 {
+		if all := s.handlers.classroom.classes.list(); code == "" && len(all) > 0 {
 			code = all[0].Code
-			_, _, err := s.classes.join(code, "Li Lei", "", uuid.Nil, origin{}, time.Now())
+			_, _, err := s.handlers.classroom.classes.join(code, "Li Lei", "", uuid.Nil, origin{}, time.Now())
 			must(err)
 		}
 	}
@@ -220,17 +220,17 @@ func TestWhatTheStaffDoesOutsidePostgresIsALine(t *testing.T) {
 			t.Errorf("ten times %s with one key: %d lines", route, n)
 		}
 	}
-	if n := len(s.classes.list()); n != 2 {
+	if n := len(s.handlers.classroom.classes.list()); n != 2 {
 		t.Errorf("%d classes were opened, want 2", n)
 	}
 
 	// While Postgres does not answer, what ends or restricts is done, and nothing else is.
 	var said bytes.Buffer
-	s.laboratory.lab.log = slog.New(slog.NewTextHandler(&said, nil))
+	s.handlers.laboratory.lab.log = slog.New(slog.NewTextHandler(&said, nil))
 	must(func() error { _, err := jobs.addPlan(labCaller{user: boss.ID}, lab.Plan{}); return err }())
-	_, err = s.classes.open("Tuesday", classKey{}, time.Now())
+	_, err = s.handlers.classroom.classes.open("Tuesday", classKey{}, time.Now())
 	must(err)
-	code = s.classes.list()[0].Code
+	code = s.handlers.classroom.classes.list()[0].Code
 	only, err := staff.Acquire(t.Context())
 	must(err)
 	for _, c := range [][2]string{{"POST /api/lab/run/stop", ""}, {"POST /api/sandbox/classes/{code}/lock", `{"locked":true}`}, {"POST /api/sandbox/classes/{code}/close", ""}} {
@@ -239,12 +239,12 @@ func TestWhatTheStaffDoesOutsidePostgresIsALine(t *testing.T) {
 			t.Errorf("%s without Postgres: %d, and the process says %q", c[0], status, said.String())
 		}
 	}
-	if v, err := s.classes.board(code); err != nil || !v.Locked || v.ClosedAt == "" {
+	if v, err := s.handlers.classroom.classes.board(code); err != nil || !v.Locked || v.ClosedAt == "" {
 		t.Errorf("the class without Postgres: %+v, %v", v, err)
 	}
 	only.Release()
 	staff.Close()
-	s.playground.demo = &Demo{Bots: idleBots{idle{new(bool)}}, Teacher: idleTeacher{idle{new(bool)}}}
+	s.handlers.playground.demo = &Demo{Bots: idleBots{idle{new(bool)}}, Teacher: idleTeacher{idle{new(bool)}}}
 	for _, c := range [][2]string{{"POST /api/lab/run", plan}, {"POST /api/sandbox/classes", `{"title":"Friday"}`}, {"POST /api/sandbox/bots", `{"sale":1}`}, {"POST /api/sandbox/teach", `{"fault":"flush"}`}} {
 		if status := ask(c[0], c[1], "", token); status < 500 {
 			t.Errorf("%s without Postgres: %d", c[0], status)
@@ -253,7 +253,7 @@ func TestWhatTheStaffDoesOutsidePostgresIsALine(t *testing.T) {
 	jobs.mu.Lock()
 	open := slices.ContainsFunc(jobs.jobs, (*labJob).open)
 	jobs.mu.Unlock()
-	if s.playground.demo.Bots.Busy() || s.playground.demo.Teacher.Busy() || s.classes.list()[0].Title != "Tuesday" || open {
+	if s.handlers.playground.demo.Bots.Busy() || s.handlers.playground.demo.Teacher.Busy() || s.handlers.classroom.classes.list()[0].Title != "Tuesday" || open {
 		t.Error("something was begun without a line")
 	}
 }

@@ -236,7 +236,7 @@ func TestCodesOfClassesAreReadAloud(t *testing.T) {
 func TestStudentsJoinAClass(t *testing.T) {
 	t.Parallel()
 	s := sandboxServer(t)
-	code, _ := openClassOf(t, s.classes, "Li Lei")
+	code, _ := openClassOf(t, s.handlers.classroom.classes, "Li Lei")
 	cookie := ""
 	ask := func(method, body string) (answer struct {
 		Code   string
@@ -291,17 +291,17 @@ func TestStudentsJoinAClass(t *testing.T) {
 	}
 	r := httptest.NewRequest("POST", "/api/lab/run", http.NoBody)
 	r.AddCookie(&http.Cookie{Name: "class", Value: cookie})
-	s.classes.judged(s.desk.secret(r, seatCookie), "guard", true, exerciseCost{3, 100})
+	s.handlers.classroom.classes.judged(s.desk.secret(r, seatCookie), "guard", true, exerciseCost{3, 100})
 	if a := ask("GET", ""); a.Data == nil || len(a.Data.Exercises) != 1 || !a.Data.Exercises[0].Solved {
 		t.Errorf("after a judged run: %+v", a)
 	}
 	if a := ask("POST", `{"code":"`+code+`","nickname":"neighbour"}`); a.Data.Students != 3 || cookie == token {
 		t.Errorf("another student at the same machine: %+v", a)
 	}
-	if _, err := s.classes.remove(code, 2, false); err != nil || !s.classes.seat(token, time.Now()).Removed {
+	if _, err := s.handlers.classroom.classes.remove(code, 2, false); err != nil || !s.handlers.classroom.classes.seat(token, time.Now()).Removed {
 		t.Errorf("a removed student still has a seat, or %v", err)
 	}
-	if _, err := s.classes.remove(code, 2, false); !errors.Is(err, errBadRequest) {
+	if _, err := s.handlers.classroom.classes.remove(code, 2, false); !errors.Is(err, errBadRequest) {
 		t.Errorf("removing twice: %v", err)
 	}
 	shop, err := New(Config{Rate: "off", IPRate: "off", TimeZone: "UTC", Cashier: "off"}, Deps{}, "")
@@ -320,18 +320,18 @@ func TestARunKnowsItsSeat(t *testing.T) {
 	s := sandboxServer(t)
 	synctest.Test(t, func(t *testing.T) {
 		l := serveLab(t, s, &Lab{})
-		s.laboratory.lab.exercise = func(context.Context, lab.Stores, lab.Exercise, lab.Program, uint64, func(lab.Progress)) (lab.ExerciseResult, error) {
+		s.handlers.laboratory.lab.exercise = func(context.Context, lab.Stores, lab.Exercise, lab.Program, uint64, func(lab.Progress)) (lab.ExerciseResult, error) {
 			return lab.ExerciseResult{Solved: true}, nil
 		}
 		l.works()
-		code, tokens := openClassOf(t, s.classes, "Li Lei")
+		code, tokens := openClassOf(t, s.handlers.classroom.classes, "Li Lei")
 		ask := func(method, path, body string) (run struct {
 			Run      string
 			State    string
 			SeatLost bool `json:"seat_lost"`
 		}) {
 			t.Helper()
-			s.classes.attend(tokens[0], time.Now().Add(-seatLeft))
+			s.handlers.classroom.classes.attend(tokens[0], time.Now().Add(-seatLeft))
 			r := httptest.NewRequest(method, path, strings.NewReader(body))
 			if body != "" {
 				r.Header.Set("Content-Type", "application/json")
@@ -343,7 +343,7 @@ func TestARunKnowsItsSeat(t *testing.T) {
 			if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil || w.Code >= 300 {
 				t.Errorf("%s %s: %d %s", method, path, w.Code, w.Body)
 			}
-			if _, seat := s.classes.seatOf(tokens[0]); seat != nil && time.Since(seat.seen) >= seatLeft {
+			if _, seat := s.handlers.classroom.classes.seatOf(tokens[0]); seat != nil && time.Since(seat.seen) >= seatLeft {
 				t.Errorf("after %s %s the student is away", method, path)
 			}
 			synctest.Wait()
@@ -360,10 +360,10 @@ func TestARunKnowsItsSeat(t *testing.T) {
 		if judged("one-unit") || judged(lab.CourseExercises()[0].Name) {
 			t.Error("a student who sits reads that the seat is lost")
 		}
-		if _, seat := s.classes.seatOf(tokens[0]); len(seat.work) != 1 || seat.work[0].Exercise != "one-unit" {
+		if _, seat := s.handlers.classroom.classes.seatOf(tokens[0]); len(seat.work) != 1 || seat.work[0].Exercise != "one-unit" {
 			t.Errorf("the board notes more than the ladder: %+v", seat.work)
 		}
-		if _, err := s.classes.remove(code, 1, false); err != nil {
+		if _, err := s.handlers.classroom.classes.remove(code, 1, false); err != nil {
 			t.Fatal(err)
 		}
 		if !judged("one-unit") {

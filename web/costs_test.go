@@ -333,13 +333,13 @@ func openCostShop(t *testing.T, w *world, n int) *costShop {
 	}
 	c.admin = c.workers[0].admin.token
 	for i := range maxClasses {
-		v, err := c.server.classes.open(fmt.Sprint("class ", i), classKey{}, time.Now())
+		v, err := c.server.handlers.classroom.classes.open(fmt.Sprint("class ", i), classKey{}, time.Now())
 		if err != nil {
 			t.Fatal(err)
 		}
 		c.class = v.Code
 		for k := range 100 {
-			if _, _, err := c.server.classes.join(v.Code, fmt.Sprint("student ", k), "", uuid.Nil, origin{}, time.Now()); err != nil {
+			if _, _, err := c.server.handlers.classroom.classes.join(v.Code, fmt.Sprint("student ", k), "", uuid.Nil, origin{}, time.Now()); err != nil {
 				break
 			}
 		}

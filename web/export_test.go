@@ -70,7 +70,7 @@ var BodyLimits = []int64{maxBody, maxProgram, admin.PictureBytes}
 
 // Judged notes on the boards of the classes that the lab has judged a run of the browser with this cookie.
 func (s *Server) Judged(cookie, exercise string, solved bool, sqlPerOrder, perSecond float64) {
-	s.classes.judged(cookie, exercise, solved, exerciseCost{sqlPerOrder, perSecond})
+	s.handlers.classroom.classes.judged(cookie, exercise, solved, exerciseCost{sqlPerOrder, perSecond})
 }
 
 // NeedAddresses skips a test that connects from several addresses, where a system has 127.0.0.1 alone.

@@ -51,7 +51,7 @@ func serveLab(t *testing.T, s *Server, jobs *Lab) labServer {
 	s.desk.log = slog.New(slog.NewTextHandler(log, nil))
 	l := NewLab(lab.Stores{}, s.desk.log)
 	l.runPlan, l.race, l.experiment = jobs.runPlan, jobs.race, jobs.experiment
-	s.laboratory.lab.Lab = l
+	s.handlers.laboratory.lab.Lab = l
 	return labServer{t, s, l, log, new(string), "192.0.2.1"}
 }
 
@@ -305,7 +305,7 @@ func TestLabLeavesRoomForOtherAddresses(t *testing.T) {
 		if a := far.post("/api/lab/exercises/one-unit", program); a.Status != 202 {
 			t.Errorf("another address: %+v", a)
 		}
-		if _, err := s.laboratory.lab.addPlan(labCaller{user: 7, admin: true, from: netip.MustParseAddr(l.address)}, lab.Plan{}); err != nil {
+		if _, err := s.handlers.laboratory.lab.addPlan(labCaller{user: 7, admin: true, from: netip.MustParseAddr(l.address)}, lab.Plan{}); err != nil {
 			t.Errorf("the teacher behind the same address: %v", err)
 		}
 	})
@@ -319,12 +319,12 @@ func TestLabRunOfAKey(t *testing.T) {
 		serveLab(t, s, &Lab{runPlan: untilStopped}).works()
 		first, key := labCaller{browser: "lost", key: uuid.New()}, labCaller{browser: "now"}
 		key.key = first.key
-		job, err := s.laboratory.lab.addPlan(first, lab.Plan{})
-		again, e := s.laboratory.lab.addPlan(key, lab.Plan{})
-		if err != nil || e != nil || job != again || !s.laboratory.lab.showJob(job, labCaller{browser: "now"}).Yours {
+		job, err := s.handlers.laboratory.lab.addPlan(first, lab.Plan{})
+		again, e := s.handlers.laboratory.lab.addPlan(key, lab.Plan{})
+		if err != nil || e != nil || job != again || !s.handlers.laboratory.lab.showJob(job, labCaller{browser: "now"}).Yours {
 			t.Errorf("two jobs, or one of a browser that is gone: %v %v", err, e)
 		}
-		if other, err := s.laboratory.lab.addPlan(labCaller{browser: "now"}, lab.Plan{}); err != nil || other == job {
+		if other, err := s.handlers.laboratory.lab.addPlan(labCaller{browser: "now"}, lab.Plan{}); err != nil || other == job {
 			t.Errorf("a request without a key finds it: %v", err)
 		}
 	})

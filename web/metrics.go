@@ -139,5 +139,5 @@ func newNoticeCounter() *prometheus.CounterVec {
 
 // Collectors returns the metrics of the HTTP layer. Register them once.
 func (s *Server) Collectors() []prometheus.Collector {
-	return []prometheus.Collector{s.http.seconds, s.payments.notices}
+	return []prometheus.Collector{s.http.seconds, s.handlers.payments.notices}
 }

@@ -102,9 +102,11 @@ func noPage(http.ResponseWriter, *http.Request) error { return errNoPage }
 
 // rows lists all routes of the shop.
 func (s *Server) rows() []row {
-	return slices.Concat(s.desk.assets.rows(), s.catalogue.rows(), s.gallery.rows(), s.purchases.rows(), s.buyerOrders.rows(), s.payments.rows(),
-		s.sums.rows(), s.accounts.loginRows(), s.accounts.profileRows(), s.liveView.rows(), s.office.sales.rows(), s.office.goods.rows(), s.office.orders.rows(),
-		s.office.payments.rows(), s.office.people.rows(), s.playground.rows(), s.classroom.rows(), s.laboratory.rows())
+	h := s.handlers
+	return slices.Concat(s.desk.assets.rows(), h.catalogue.rows(), h.gallery.rows(), h.purchases.rows(), h.buyerOrders.rows(), h.payments.rows(),
+		h.sums.rows(), h.accounts.loginRows(), h.accounts.profileRows(), h.liveView.rows(),
+		h.salesOffice.rows(), h.goodsOffice.rows(), h.ordersOffice.rows(), h.paymentsOffice.rows(), h.peopleOffice.rows(),
+		h.playground.rows(), h.classroom.rows(), h.laboratory.rows())
 }
 
 // router routes the requests of the shop to the handlers of the rows.

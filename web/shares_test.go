@@ -122,9 +122,9 @@ func TestAStreamThatLosesItsPlaceEnds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.liveView.guests.room = 2
+	s.handlers.liveView.guests.room = 2
 	open := func(addr string) (ended chan int) {
-		before := len(s.liveView.guests.taken)
+		before := len(s.handlers.liveView.guests.taken)
 		ended = make(chan int, 1)
 		go func() {
 			r, w := httptest.NewRequest("GET", "/api/live", nil), httptest.NewRecorder()
@@ -133,9 +133,9 @@ func TestAStreamThatLosesItsPlaceEnds(t *testing.T) {
 			ended <- w.Code
 		}()
 		sandboxtest.Until(t, "the stream has a place, or none is left", func() bool {
-			s.liveView.guests.mu.Lock()
-			defer s.liveView.guests.mu.Unlock()
-			return len(s.liveView.guests.taken) > before || len(ended) > 0 || before == 2 && s.liveView.guests.taken[1].from == originAt(addr)
+			s.handlers.liveView.guests.mu.Lock()
+			defer s.handlers.liveView.guests.mu.Unlock()
+			return len(s.handlers.liveView.guests.taken) > before || len(ended) > 0 || before == 2 && s.handlers.liveView.guests.taken[1].from == originAt(addr)
 		})
 		return ended
 	}

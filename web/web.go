@@ -149,38 +149,34 @@ type Deps struct {
 // Server answers the shop's requests. It is an http.Handler.
 type Server struct {
 	Deps
-	cfg         Config
-	desk        *desk
-	prepared    *prepared
-	classes     *classes
-	refusing    atomic.Bool
-	streams     *streamPlaces // of buyers and of the staff
-	gallery     *gallery
-	catalogue   *catalogue
-	purchases   *purchases
-	payments    *payments
-	timelines   *timelines
-	buyerOrders *buyerOrders
-	sums        *visitorSums
-	accounts    *accounts
-	liveView    *liveView
-	office      office
-	laboratory  *laboratory
-	classroom   *classroom
-	playground  *playground
-	http        *httpMetrics
-	handler     http.Handler
+	desk     *desk
+	handlers handlers
+	http     *httpMetrics
+	handler  http.Handler
+	refusing atomic.Bool
+	cfg      Config
 
 	strangeHost, strangeOrigin rate.Sometimes // log a refusal of each kind once a minute
 }
 
-// office has the handlers of the back office.
-type office struct {
-	goods    *goodsOffice
-	sales    *salesOffice
-	orders   *ordersOffice
-	payments *paymentsOffice
-	people   *peopleOffice
+// handlers are those of the shop. Each has the rows of its routes.
+type handlers struct {
+	catalogue      *catalogue
+	gallery        *gallery
+	purchases      *purchases
+	buyerOrders    *buyerOrders
+	payments       *payments
+	sums           *visitorSums
+	accounts       *accounts
+	liveView       *liveView
+	salesOffice    *salesOffice
+	goodsOffice    *goodsOffice
+	ordersOffice   *ordersOffice
+	paymentsOffice *paymentsOffice
+	peopleOffice   *peopleOffice
+	playground     *playground
+	classroom      *classroom
+	laboratory     *laboratory
 }
 
 // New returns a Server. self is the URL at which the sandbox cashier will reach it, such as
@@ -189,9 +185,6 @@ func New(cfg Config, d Deps, self string) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	s := &Server{Deps: d, cfg: cfg, streams: newStreamPlaces(maxStreams, maxUserStreams),
-		classes: &classes{}}
-	s.strangeHost.Interval, s.strangeOrigin.Interval = time.Minute, time.Minute
 	of := marks{Shop: cfg.ShopName, Sandbox: d.Sandbox, Local: d.Demo != nil && d.Demo.Local,
 		NoCodes: d.Users != nil && !d.Users.SendsCodes(), LivePublic: cfg.LiveView == "public"}
 	if of.Local {
@@ -201,43 +194,53 @@ func New(cfg Config, d Deps, self string) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.desk = newDesk(cfg, d, a)
-	if s.prepared, err = newPrepared(); err != nil {
+	s := &Server{Deps: d, cfg: cfg, desk: newDesk(cfg, d, a)}
+	s.strangeHost.Interval, s.strangeOrigin.Interval = time.Minute, time.Minute
+	if s.handlers, err = newHandlers(s.desk, cfg, d, self); err != nil {
 		return nil, err
 	}
-	s.gallery = &gallery{s.desk, d.Admin, newPictureCache()}
-	s.catalogue = &catalogue{s.desk, cfg.zone, d.Cache, d.Rush, d.Orders, d.Sums, s.prepared}
-	s.purchases = &purchases{s.desk, d.Rush, d.Cache, d.Sums, d.Counts, s.streams, s.desk.limits.of(buying)}
-	if s.payments, err = newPayments(s.desk, cfg, d, self); err != nil {
-		return nil, err
-	}
-	s.timelines = &timelines{d.Tickets, loadSources(d.Source)}
-	s.buyerOrders = &buyerOrders{s.desk, d.Orders, s.payments, s.timelines, d.Rush, d.PostgresAhead, cfg.ShopName, d.Sandbox}
-	s.sums = &visitorSums{s.desk, d.Sums}
-	s.accounts = &accounts{s.desk, d.Users, d.Sessions, d.Orders, d.Admin, s.sums, d.Sandbox}
-	s.liveView = &liveView{s.desk, d.Live, d.Admin, purpose.LiveView.Key(d.Secret), cfg.LiveView == "public", s.streams, newStreamPlaces(maxGuests, 0)}
-	s.office.goods = &goodsOffice{s.desk, d.Admin, s.gallery}
-	s.office.sales = &salesOffice{s.desk, d.Admin, d.Cache, d.Rush, s.office.goods}
-	s.office.orders = &ordersOffice{s.desk, d.Admin, cfg.zone, s.timelines}
-	s.office.payments = &paymentsOffice{d.Admin, s.payments}
-	s.office.people = &peopleOffice{s.desk, d.Admin}
-	noted := &notedLab{d.Lab, d.Admin, d.Log}
-	s.laboratory = &laboratory{s.desk, noted, s.classes, d.Sandbox, s.prepared.compressor, newResponseCache[string, encoded](3)}
-	s.classroom = &classroom{desk: s.desk, classes: s.classes, lab: noted, admin: d.Admin, sandbox: d.Sandbox}
-	if d.Demo != nil {
-		s.classroom.addresses = d.Demo.Addresses
-	}
-	s.playground = &playground{s.desk, d.Demo, s.accounts, d.Cache, d.Rush, d.Admin}
 	r := s.router()
 	s.http, s.handler = newHTTPMetrics(r), r
 	return s, nil
 }
 
+// newHandlers gives each handler what it needs.
+func newHandlers(desk *desk, cfg Config, d Deps, self string) (h handlers, err error) {
+	prepared, err := newPrepared()
+	if err != nil {
+		return h, err
+	}
+	if h.payments, err = newPayments(desk, cfg, d, self); err != nil {
+		return h, err
+	}
+	streams, timelines := newStreamPlaces(maxStreams, maxUserStreams), &timelines{d.Tickets, loadSources(d.Source)}
+	h.catalogue = &catalogue{desk, cfg.zone, d.Cache, d.Rush, d.Orders, d.Sums, prepared}
+	h.gallery = &gallery{desk, d.Admin, newPictureCache()}
+	h.purchases = &purchases{desk, d.Rush, d.Cache, d.Sums, d.Counts, streams, desk.limits.of(buying)}
+	h.buyerOrders = &buyerOrders{desk, d.Orders, h.payments, timelines, d.Rush, d.PostgresAhead, cfg.ShopName, d.Sandbox}
+	h.sums = &visitorSums{desk, d.Sums}
+	h.accounts = &accounts{desk, d.Users, d.Sessions, d.Orders, d.Admin, h.sums, d.Sandbox}
+	h.liveView = &liveView{desk, d.Live, d.Admin, purpose.LiveView.Key(d.Secret), cfg.LiveView == "public", streams, newStreamPlaces(maxGuests, 0)}
+	h.goodsOffice = &goodsOffice{desk, d.Admin, h.gallery}
+	h.salesOffice = &salesOffice{desk, d.Admin, d.Cache, d.Rush, h.goodsOffice}
+	h.ordersOffice = &ordersOffice{desk, d.Admin, cfg.zone, timelines}
+	h.paymentsOffice = &paymentsOffice{d.Admin, h.payments}
+	h.peopleOffice = &peopleOffice{desk, d.Admin}
+	classes, lab := &classes{}, &notedLab{d.Lab, d.Admin, d.Log}
+	h.laboratory = &laboratory{desk, lab, classes, d.Sandbox, prepared.compressor, newResponseCache[string, encoded](3)}
+	h.classroom = &classroom{desk, classes, lab, d.Admin, d.Sandbox, nil}
+	h.playground = &playground{desk, d.Demo, h.accounts, d.Cache, d.Rush, d.Admin}
+	if d.Demo != nil {
+		h.classroom.addresses = d.Demo.Addresses
+	}
+	return h, nil
+}
+
 // PlayMoney reports whether buyers pay at the sandbox cashier, which takes no money.
-func (s *Server) PlayMoney() bool { return s.payments.cashier != nil }
+func (s *Server) PlayMoney() bool { return s.handlers.payments.cashier != nil }
 
 // Providers returns the payment providers, for order.Store.Sweep.
-func (s *Server) Providers() []order.Provider { return s.payments.providers }
+func (s *Server) Providers() []order.Provider { return s.handlers.payments.providers }
 
 // Close ends all event streams, which would not end by themselves. Each answer after it is the last one
 // on its connection. Call it once, when the server stops.

@@ -516,7 +516,7 @@ func (r *request) bytes(g *generator) []byte {
 		fmt.Fprintf(&b, "Cookie: %s\r\n", strings.Join(cookies, "; "))
 	}
 	if r.form != nil && r.form.raw { // before the other headers: the first of two counts
-		at, keys := strconv.FormatInt(g.world.s.Rush.Now().Unix(), 10), g.world.s.payments.keys
+		at, keys := strconv.FormatInt(g.world.s.Rush.Now().Unix(), 10), g.world.s.handlers.payments.keys
 		fmt.Fprintf(&b, "X-Timestamp: %s\r\nX-Signature: %s\r\n", at, payment.Sign(keys[g.IntN(len(keys))].key, at, r.body))
 	}
 	for _, h := range r.headers {
