@@ -93,3 +93,6 @@ func (c *cashier) confirm(ctx context.Context, p order.Payment) ([]byte, error) 
 	}
 	return out.Data, nil
 }
+
+// noticePath is where a provider sends its notices, and the cashier, too.
+const noticePath = "/api/payments/notify"

@@ -75,32 +75,5 @@ func refuseOpsHost(w http.ResponseWriter, r *http.Request) {
 	http.Error(w, fmt.Sprintf("this address is not asked by the name %q (header Host): --allow-host adds one", headerText(r.Host)), http.StatusForbidden)
 }
 
-// A proxy that was set up with one line sends its own address as Host, or the shop's name to a shop that does not
-// know it. Then all POSTs or all requests are refused, so the answer and the log say which header came and what to
-// set.
-
-// refuseHost answers a request for a name that is none of this shop's.
-func (s *Server) refuseHost(w http.ResponseWriter, r *http.Request) {
-	s.strangeHost.Do(func() {
-		s.desk.log.Warn("requests are refused because their header Host is no name of this shop: add the name with --allow-host (MIAOSHA_ALLOW_HOST), or the address of the proxy in front with --trusted-proxies (MIAOSHA_TRUSTED_PROXIES)",
-			"host", headerText(r.Host), "from", r.RemoteAddr)
-	})
-	refuseHostName(w, r, headerText(r.Host))
-}
-
-// refuseOrigin answers a change that a page with another origin than the shop's requests.
-func (s *Server) refuseOrigin(w http.ResponseWriter, r *http.Request) {
-	site, origin, host := headerText(r.Header.Get("Sec-Fetch-Site")), headerText(r.Header.Get("Origin")), headerText(r.Host)
-	if site != "" { // the browser has compared the two by itself
-		refuseSite(w, r, site)
-		return
-	}
-	s.strangeOrigin.Do(func() {
-		s.desk.log.Warn("POSTs are refused because their header Origin, the address of the page, is not that of the header Host: let the proxy in front pass Host on (nginx: proxy_set_header Host $http_host) and set X-Forwarded-For and X-Forwarded-Proto, and name it with --trusted-proxies or the shop with --allow-host",
-			"origin", origin, "host", host, "x_forwarded_proto", headerText(r.Header.Get("X-Forwarded-Proto")), "from", r.RemoteAddr)
-	})
-	refuseOtherOrigin(w, r, origin, host)
-}
-
 // headerText returns as much of a header as a person needs to recognise it.
 func headerText(value string) string { return value[:min(len(value), 100)] }

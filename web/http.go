@@ -8,7 +8,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"runtime/debug"
 	"strings"
 	"time"
 
@@ -103,78 +102,6 @@ func chinese(r *http.Request) bool {
 		matched.Set(strings.Clone(accept), zh)
 	}
 	return zh
-}
-
-// headers sets the headers of every answer, errors included.
-func (s *Server) headers(next http.Handler) http.Handler {
-	files := "'self'"
-	if s.cfg.assetOrigin != "" {
-		files += " " + s.cfg.assetOrigin + "/static/"
-	}
-	policy := "default-src 'none'; script-src " + files + "; style-src " + files + "; img-src " + files + " data: blob:; " +
-		"connect-src 'self'; font-src " + files + "; manifest-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
-	csp, nosniff, year, closing := []string{policy}, []string{"nosniff"}, []string{"max-age=31536000"}, []string{"close"}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		s.Counts.Request()
-		h := w.Header()
-		h["Content-Security-Policy"] = csp
-		h["X-Content-Type-Options"] = nosniff
-		h["Referrer-Policy"] = sameOrigin
-		// A proxy that ends such a request elsewhere than net/http does must not find a second one
-		// behind it. net/http hides Transfer-Encoding in HTTP/1.0.
-		if len(r.TransferEncoding) > 0 || !r.ProtoAtLeast(1, 1) || s.desk.isClosing() {
-			h["Connection"] = closing
-		}
-		if s.desk.secure(r) {
-			h["Strict-Transport-Security"] = year
-		}
-		next.ServeHTTP(w, r)
-	})
-}
-
-// answerBusy answers a request on a connection beyond the limit.
-func (s *Server) answerBusy(w http.ResponseWriter, r *http.Request) {
-	s.headers(s.desk.handle(func(http.ResponseWriter, *http.Request) error { return seckill.ErrBusy })).ServeHTTP(w, r)
-}
-
-// private forbids every cache to store the answer.
-func private(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header()["Cache-Control"] = noStore
-		next.ServeHTTP(w, r)
-	})
-}
-
-func withTimeout(limit time.Duration) func(http.Handler) http.Handler {
-	return func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			ctx, cancel := context.WithTimeout(r.Context(), limit)
-			defer cancel()
-			next.ServeHTTP(w, r.WithContext(ctx))
-		})
-	}
-}
-
-// sameSite refuses a change that a page of another site requests.
-func (s *Server) sameSite(next http.Handler) http.Handler {
-	p := http.NewCrossOriginProtection()
-	p.SetDenyHandler(http.HandlerFunc(s.refuseOrigin))
-	return p.Handler(next)
-}
-
-// recoverer answers a panic with internal, and logs its stack.
-func (s *Server) recoverer(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		defer func() {
-			if p := recover(); p != nil {
-				if p == http.ErrAbortHandler {
-					panic(p)
-				}
-				s.desk.writeError(w, r, fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
-			}
-		}()
-		next.ServeHTTP(w, r)
-	})
 }
 
 // routePattern returns the pattern of the request's route, for the log. The path itself may hold a

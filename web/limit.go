@@ -42,42 +42,6 @@ func newBuckets(l *limit, most user.Limit) *buckets {
 	})}
 }
 
-// held is how long a request beyond the limit of all requests of its address waits for its refusal.
-const held = time.Second
-
-// bound refuses what an address asks for beyond the limit of all its requests. A refusal costs as much as an answer from memory, so it
-// waits: a client that never stops receives as many refusals a second as it has connections. Whoever measures the shop at its own machine
-// is not bound. A payment provider has one address for all its notices: of those only the refused ones count, and have their own limit.
-func (s *Server) bound(next http.Handler) http.Handler {
-	b, forged := newBuckets(requests, s.cfg.requests()), newBuckets(forgedNotices, s.cfg.of(forgedNotices))
-	if b.most.Burst == 0 {
-		return next // --ip-rate off
-	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		from, notice, err := bucketKey{addr: s.desk.clientNetwork(r)}, r.Method == http.MethodPost && r.URL.Path == noticePath, error(nil)
-		if notice {
-			err = forged.empty(from)
-		} else {
-			err = b.take(from)
-		}
-		if err == nil || atThisMachine(r) {
-			next.ServeHTTP(w, r)
-			if answer, ok := w.(*statusWriter); notice && ok && answer.status/100 == 4 {
-				forged.take(from)
-			}
-			return
-		}
-		wait := time.NewTimer(held)
-		defer wait.Stop()
-		select {
-		case <-wait.C:
-		case <-r.Context().Done():
-		case <-s.desk.closing:
-		}
-		s.desk.writeError(w, r, err)
-	})
-}
-
 // take takes a token from the bucket of k. If it is empty, take returns a seckill.TooManyError with the
 // time until the next token.
 func (b *buckets) take(k bucketKey) error { return b.takeN(k, 1) }

@@ -79,23 +79,6 @@ func (m *httpMetrics) observe(c *chi.Context, status int, took time.Duration) {
 	(*o).Observe(took.Seconds())
 }
 
-// measure counts each request and its time. It is the outermost handler of the router.
-func (s *Server) measure(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		began := time.Now()
-		answer := statusWriter{ResponseWriter: w}
-		next.ServeHTTP(&answer, r)
-		status := answer.status
-		switch {
-		case status == 0 && r.Context().Err() != nil:
-			status = statusGone
-		case status == 0:
-			status = http.StatusOK
-		}
-		s.http.observe(chi.RouteContext(r.Context()), status, time.Since(began))
-	})
-}
-
 // statusWriter remembers the status of an answer; 0 before there is one.
 type statusWriter struct {
 	http.ResponseWriter
@@ -135,9 +118,4 @@ func newNoticeCounter() *prometheus.CounterVec {
 		c.WithLabelValues(result)
 	}
 	return c
-}
-
-// Collectors returns the metrics of the HTTP layer. Register them once.
-func (s *Server) Collectors() []prometheus.Collector {
-	return []prometheus.Collector{s.http.seconds, s.handlers.payments.notices}
 }

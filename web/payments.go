@@ -53,9 +53,6 @@ func (s *payments) rows() []row {
 		late("before all else, instead of that of all requests; only a refused notice takes a token", forgedNotices), answerLimit, s.paymentNotice)}
 }
 
-// noticePath is where a provider sends its notices, and the cashier, too.
-const noticePath = "/api/payments/notify"
-
 // noticeKey signs the notices of a provider.
 type noticeKey struct {
 	provider string

@@ -59,24 +59,6 @@ func pathText(r *http.Request, name string) (string, error) {
 	return url.PathUnescape(text)
 }
 
-// oneMeaning refuses a path below /api that a proxy reads as another one, and a query that two readers may read as two: with a field
-// that comes twice, with a semicolon, with a wrong escape, or with a text that Postgres cannot take.
-func (s *Server) oneMeaning(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasPrefix(r.URL.Path, "/api/") {
-			err := checkPath(r.URL)
-			if err == nil && r.URL.RawQuery != "" {
-				err = checkQuery(r.URL.RawQuery)
-			}
-			if err != nil {
-				s.desk.writeError(w, r, err)
-				return
-			}
-		}
-		next.ServeHTTP(w, r)
-	})
-}
-
 // checkPath returns errNoPage for a path in which nginx would follow dots or join slashes, also escaped ones: it chooses its rule by what
 // is left, and the router does nothing of this.
 func checkPath(u *url.URL) error {

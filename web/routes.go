@@ -1,14 +1,8 @@
 package web
 
 import (
-	"cmp"
 	"net/http"
-	"slices"
-	"strings"
 	"time"
-
-	"github.com/go-chi/chi/v5"
-	"github.com/go-chi/chi/v5/middleware"
 
 	"miaosha/user"
 )
@@ -99,72 +93,3 @@ func onlyIf[H any](has bool, by audience[H]) audience[H] {
 }
 
 func noPage(http.ResponseWriter, *http.Request) error { return errNoPage }
-
-// rows lists all routes of the shop.
-func (s *Server) rows() []row {
-	h := s.handlers
-	return slices.Concat(s.desk.assets.rows(), h.catalogue.rows(), h.gallery.rows(), h.purchases.rows(), h.buyerOrders.rows(), h.payments.rows(),
-		h.sums.rows(), h.accounts.loginRows(), h.accounts.profileRows(), h.liveView.rows(),
-		h.salesOffice.rows(), h.goodsOffice.rows(), h.ordersOffice.rows(), h.paymentsOffice.rows(), h.peopleOffice.rows(),
-		h.playground.rows(), h.classroom.rows(), h.laboratory.rows())
-}
-
-// router routes the requests of the shop to the handlers of the rows.
-func (s *Server) router() chi.Router {
-	r := chi.NewRouter()
-	r.Use(s.measure, s.recoverer, s.headers)
-	if len(s.cfg.TrustedProxies) > 0 {
-		r.Use(middleware.ClientIPFromXFF(s.cfg.TrustedProxies...))
-	}
-	r.Use(s.bound, s.sameSite, s.oneMeaning) // what the latter two refuse is bound, too
-	r.NotFound(s.desk.handle(s.desk.orMissingPage(noPage)))
-	r.MethodNotAllowed(s.desk.handle(func(w http.ResponseWriter, q *http.Request) error {
-		methods := allowed(r, cmp.Or(q.URL.RawPath, q.URL.Path)) // as the router reads it
-		if len(methods) == 0 {
-			return errNoPage // the router takes a method that it does not know for a wrong one
-		}
-		w.Header().Set("Allow", strings.Join(methods, ", "))
-		return errMethod
-	}))
-	rows := s.rows()
-	for _, row := range rows {
-		switch api := strings.HasPrefix(row.path, "/api/"); {
-		case !api:
-			s.add(r, row, row.path)
-		case row.within == ownTime:
-			s.add(r.With(private), row, row.path)
-		case row.within != answerLimit:
-			s.add(r.With(private, withTimeout(row.within)), row, row.path)
-		}
-	}
-	r.Route("/api", func(r chi.Router) {
-		r.Use(private, middleware.GetHead, withTimeout(answerLimit))
-		for _, row := range rows {
-			if path, api := strings.CutPrefix(row.path, "/api"); api && row.within == answerLimit {
-				s.add(r, row, path)
-			}
-		}
-	})
-	return r
-}
-
-// add adds the route of a row to a router.
-func (s *Server) add(r chi.Router, row row, path string) {
-	h := row.open(s.desk, s.desk.limits.atTheDoor(row.rule))
-	if !strings.HasPrefix(row.path, "/api/") {
-		h = s.desk.orMissingPage(h)
-	}
-	for method := range strings.FieldsSeq(row.method) {
-		r.Method(method, path, s.desk.handle(h))
-	}
-}
-
-// allowed returns the methods of a path.
-func allowed(r chi.Router, path string) (methods []string) {
-	for _, m := range []string{http.MethodGet, http.MethodHead, http.MethodPost} {
-		if r.Match(chi.NewRouteContext(), m, path) || m == http.MethodHead && len(methods) > 0 {
-			methods = append(methods, m)
-		}
-	}
-	return methods
-}

@@ -20,38 +20,6 @@ var (
 	errFaultBusy = errors.New("a fault is under way")
 )
 
-// Demo is what a sandbox has beside the shop, for a person who is alone with it. No other shop has it.
-type Demo struct {
-	Local    bool                   // only this machine reaches the shop
-	Accounts map[string]DemoAccount // by the name of their button: buyer and, if only this machine reaches the shop, admin
-	Bots     Bots
-	Teacher  Teacher // nil where other machines reach the shop
-
-	DataDir, OpsURL string // of this shop, which the commands of the index carry; "" for the folder that commands take anyway, and without an operator's port
-
-	Shopkeeper int64 // the account whose password is public: it is used at this machine only
-
-	Addresses []string // URLs at which the machines of its network may reach the shop, for a class
-}
-
-// Bots sends crowds of bots to sales, one crowd at a time.
-type Bots interface {
-	Busy() bool            // bots are under way
-	Start(sale int64) bool // false while they are
-	State() any            // of this run, or of the last one
-}
-
-// Teacher breaks parts of the sandbox on purpose, one at a time. Each fault ends by itself.
-type Teacher interface {
-	Can() map[string]string               // the faults, with why one is not possible here; "" if it is
-	Busy() bool                           // a fault is under way
-	Start(fault string, seconds int) bool // 0 seconds: as long as it lasts by default; false while a fault is under way
-	State() any                           // of this fault, or of the last one
-}
-
-// DemoAccount is an account whose password is public.
-type DemoAccount struct{ Phone, Password string }
-
 // checkPlace refuses the demo shopkeeper from another machine, with errElsewhere: everyone knows that password.
 func (d *desk) checkPlace(r *http.Request, user int64) error {
 	if user != d.shopkeeper || atThisMachine(r) {
