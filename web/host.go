@@ -7,7 +7,6 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
-	"strings"
 )
 
 // A page of another site can give its own name the address 127.0.0.1 (DNS rebinding). Then the browser
@@ -36,20 +35,6 @@ func (ls *Listeners) checkHost(l net.Listener, exempt func(netip.Addr) bool, ref
 		}
 		refuse.ServeHTTP(w, r)
 	})
-}
-
-// hostAllowed reports whether a Host header has one of the names, localhost, or an address. An address
-// cannot be rebound. No browser sends an empty Host.
-func hostAllowed(host string, names []string) bool {
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		host = name
-	}
-	if _, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil || host == "" {
-		return true
-	}
-	host = strings.TrimSuffix(strings.ToLower(host), ".")
-	return host == "localhost" || strings.HasSuffix(host, ".localhost") ||
-		slices.ContainsFunc(names, func(name string) bool { return strings.EqualFold(host, name) })
 }
 
 // sameOriginOnly refuses requests that a page of another site makes, reading ones too: some of the

@@ -23,15 +23,6 @@ import (
 	"miaosha/user"
 )
 
-// handle makes an http.HandlerFunc of a handler that returns an error.
-func (d *desk) handle(h func(http.ResponseWriter, *http.Request) error) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		if err := h(w, r); err != nil {
-			d.writeError(w, r, err)
-		}
-	}
-}
-
 // encode returns {"code":"ok","data":...}.
 func encode(data any) ([]byte, error) {
 	b, err := json.Marshal(struct {

@@ -1,12 +1,9 @@
 package web
 
 import (
-	"errors"
-	"net/http"
 	"net/netip"
 	"time"
 
-	"github.com/go-chi/chi/v5/middleware"
 	"github.com/maypok86/otter/v2"
 	"golang.org/x/time/rate"
 
@@ -68,94 +65,44 @@ func (b *buckets) empty(k bucketKey) error {
 	return nil
 }
 
-// allow takes a token from each limit of a route, in the order of its row, and returns the first refusal. The
-// user's limits stand before those of the address: a user who is refused takes nothing from the others behind
-// the address. A route for anyone has no limit of a user; its userID is 0.
-func (d *desk) allow(l limits, r *http.Request, userID int64) error {
-	if l.buys {
-		if err := d.bans.Check(userID); err != nil {
-			return err
-		}
-	}
-	for _, b := range l.buckets {
-		if b.most == (user.Limit{}) {
+// limiter has the buckets of all limits of this process. They are made while the shop starts, from its rows.
+type limiter struct {
+	cfg  Config
+	made map[*limit]*buckets
+}
+
+func newLimiter(cfg Config) *limiter { return &limiter{cfg, map[*limit]*buckets{}} }
+
+// bucket returns the buckets of a limit. All routes share them that name it.
+func (l *limiter) bucket(of *limit) *buckets { return l.made[of] }
+
+// of returns the limits of a rule, without those from which a domain takes.
+func (l *limiter) of(r rule) limits {
+	all := limits{buys: r.buys}
+	for _, one := range r.limits {
+		if one.in != "" {
 			continue
 		}
-		switch b.per {
-		case perAddress:
-			if err := b.take(bucketKey{addr: d.clientNetwork(r)}); err != nil {
-				return err
-			}
-		case perNetwork:
-			if err := b.take(bucketKey{addr: d.clientSite(r)}); err != nil {
-				return err
-			}
-		default:
-			if err := d.allowUser(b, r, userID); err != nil {
-				d.bans.Refused(userID)
-				return err
-			}
+		if l.made[one] == nil {
+			l.made[one] = newBuckets(one, l.cfg.of(one))
 		}
+		all.buckets = append(all.buckets, l.made[one])
 	}
-	return nil
+	return all
 }
 
-// allowUser takes a token from the user's bucket in this process and then, if the limit is shared, from the one in
-// Redis. While Redis is away, the bucket in this process counts alone.
-func (d *desk) allowUser(b *buckets, r *http.Request, userID int64) error {
-	if err := b.take(bucketKey{user: userID}); err != nil || b.name == "" {
-		return err
+// atTheDoor makes the buckets of a rule, and returns the limits that the door keeps.
+func (l *limiter) atTheDoor(r rule) limits {
+	all := l.of(r)
+	l.of(rule{limits: r.words})
+	if r.late {
+		return limits{}
 	}
-	err := d.users.Count(r.Context(), b.name, userID, b.most)
-	if errors.Is(err, user.ErrUnavailable) {
-		d.faults.Do(func() { d.log.Warn("a limit counts in this process alone", "limit", b.name, "err", err) })
-		return nil
-	}
-	return err
+	return all
 }
 
-// clientAddr returns the address of the client: the peer, or the address that trusted proxies report.
-// It is the zero Addr if that is not known.
-func (c *clients) clientAddr(r *http.Request) netip.Addr {
-	if len(c.proxies) > 0 {
-		return middleware.GetClientIPAddr(r.Context())
-	}
-	peer, _ := netip.ParseAddrPort(r.RemoteAddr)
-	return peer.Addr().Unmap()
-}
-
-// clientNetwork returns clientAddr, or the /64 network of an IPv6 address, as the key of a bucket.
-func (c *clients) clientNetwork(r *http.Request) netip.Addr {
-	return networkOf(c.clientAddr(r), 32, 64)
-}
-
-// clientSite returns the /24 network of clientAddr, or the /48 of an IPv6 address, as user.Site does.
-func (c *clients) clientSite(r *http.Request) netip.Addr { return networkOf(c.clientAddr(r), 24, 48) }
-
-// networkOf returns the first address of a network of so many bits; the zero Addr of the zero Addr.
-func networkOf(addr netip.Addr, v4, v6 int) netip.Addr {
-	bits := v6
-	if addr.Is4() {
-		bits = v4
-	}
-	p, _ := addr.Prefix(bits)
-	return p.Addr()
-}
-
-// clientIP returns clientAddr as text, "?" if it is not known.
-func (c *clients) clientIP(r *http.Request) string {
-	if a := c.clientAddr(r); a.IsValid() {
-		return a.String()
-	}
-	return "?"
-}
-
-// limited runs a handler if the limits allow it.
-func (d *desk) limited(l limits, h sessionHandler) sessionHandler {
-	return func(w http.ResponseWriter, r *http.Request, session user.Session) error {
-		if err := d.allow(l, r, session.UserID); err != nil {
-			return err
-		}
-		return h(w, r, session)
-	}
+// limits are those of one rule.
+type limits struct {
+	buys    bool
+	buckets []*buckets // in the order in which they count
 }

@@ -1,6 +1,8 @@
 package web
 
-import "miaosha/user"
+import (
+	"miaosha/user"
+)
 
 // limit is a limit as data: what the courses write as an annotation above a method,
 // @AccessLimit(seconds = 1, maxCount = 5). Each of its keys has a token bucket of its own, which all routes
@@ -133,46 +135,4 @@ func (c Config) of(l *limit) user.Limit {
 		return flag
 	}
 	return l.most
-}
-
-// limits are those of one rule.
-type limits struct {
-	buys    bool
-	buckets []*buckets // in the order in which they count
-}
-
-// limiter has the buckets of all limits of this process. They are made while the shop starts, from its rows.
-type limiter struct {
-	cfg  Config
-	made map[*limit]*buckets
-}
-
-func newLimiter(cfg Config) *limiter { return &limiter{cfg, map[*limit]*buckets{}} }
-
-// bucket returns the buckets of a limit. All routes share them that name it.
-func (l *limiter) bucket(of *limit) *buckets { return l.made[of] }
-
-// of returns the limits of a rule, without those from which a domain takes.
-func (l *limiter) of(r rule) limits {
-	all := limits{buys: r.buys}
-	for _, one := range r.limits {
-		if one.in != "" {
-			continue
-		}
-		if l.made[one] == nil {
-			l.made[one] = newBuckets(one, l.cfg.of(one))
-		}
-		all.buckets = append(all.buckets, l.made[one])
-	}
-	return all
-}
-
-// atTheDoor makes the buckets of a rule, and returns the limits that the door keeps.
-func (l *limiter) atTheDoor(r rule) limits {
-	all := l.of(r)
-	l.of(rule{limits: r.words})
-	if r.late {
-		return limits{}
-	}
-	return all
 }

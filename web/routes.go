@@ -36,14 +36,6 @@ const (
 	ownTime time.Duration = 0
 )
 
-// openHandler is a handler for anyone, sessionHandler one for logged-in users, idHandler one for their things or a sale.
-type (
-	openHandler       = func(http.ResponseWriter, *http.Request) error
-	sessionHandler    = func(http.ResponseWriter, *http.Request, user.Session) error
-	idHandler[ID any] = func(http.ResponseWriter, *http.Request, user.Session, ID) error
-	saleHandler       = idHandler[int64]
-)
-
 // audience is who may ask for a route. The door lets them in to a handler of their kind, behind the limits, and refuses all others.
 type audience[H any] struct {
 	name string // in README.md

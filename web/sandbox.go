@@ -3,10 +3,7 @@ package web
 import (
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
-	"net/netip"
-	"strings"
 
 	"miaosha/goods"
 	"miaosha/seckill"
@@ -19,36 +16,6 @@ var (
 	errBotsBusy  = errors.New("bots are under way")
 	errFaultBusy = errors.New("a fault is under way")
 )
-
-// checkPlace refuses the demo shopkeeper from another machine, with errElsewhere: everyone knows that password.
-func (d *desk) checkPlace(r *http.Request, user int64) error {
-	if user != d.shopkeeper || atThisMachine(r) {
-		return nil
-	}
-	return errElsewhere
-}
-
-// atThisMachine reports whether a request comes over loopback, for a name of loopback, and was not passed on by a proxy, as far as
-// the proxy says so.
-func atThisMachine(r *http.Request) bool {
-	for _, header := range []string{"Forwarded", "Via", "X-Forwarded-For", "X-Real-Ip"} {
-		if r.Header[header] != nil {
-			return false
-		}
-	}
-	peer, err := netip.ParseAddrPort(r.RemoteAddr)
-	if err != nil || !peer.Addr().Unmap().IsLoopback() {
-		return false
-	}
-	host := r.Host
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		host = name
-	}
-	if at, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil {
-		return at.Unmap().IsLoopback()
-	}
-	return hostAllowed(host, nil)
-}
 
 // playground has what only a sandbox has: demo accounts, bots, and faults on purpose.
 type playground struct {

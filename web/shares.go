@@ -1,7 +1,6 @@
 package web
 
 import (
-	"net/http"
 	"net/netip"
 	"slices"
 	"sync"
@@ -9,13 +8,6 @@ import (
 
 	"miaosha/seckill"
 )
-
-// origin is where the holder of a place comes from.
-type origin struct{ addr, site netip.Addr } // see clientNetwork and clientSite
-
-func (c *clients) originOf(r *http.Request) origin {
-	return origin{c.clientNetwork(r), c.clientSite(r)}
-}
 
 // shares counts the places that are taken, by the network and by the address of their holders.
 type shares struct {

@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"html/template"
 	"io/fs"
@@ -18,8 +17,6 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
-
-	"miaosha/seckill/admin"
 )
 
 //go:embed static
@@ -304,21 +301,4 @@ func (a *assets) static(w http.ResponseWriter, r *http.Request) error {
 	}
 	f.send(w, r, f.contentType)
 	return nil
-}
-
-// orMissingPage runs h. A browser that asks for a page or a picture which is not there sees a page that says so; a program, a script,
-// and whoever asks below /api receive the refusal.
-func (d *desk) orMissingPage(h openHandler) openHandler {
-	return func(w http.ResponseWriter, r *http.Request) error {
-		err := h(w, r)
-		missing := err == errNoPage || errors.Is(err, admin.ErrNoPicture)
-		if !missing || strings.HasPrefix(r.URL.Path, "/api/") || !strings.Contains(r.Header.Get("Accept"), "text/html") {
-			return err
-		}
-		out := w.Header()
-		out["Cache-Control"], out["Vary"], out["Cross-Origin-Opener-Policy"] = noStore, varySales, sameOrigin
-		f := d.assets.absent.in(chinese(r))
-		f.write(w, r, http.StatusNotFound, f.contentType)
-		return nil
-	}
 }

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
@@ -38,118 +37,6 @@ func (s *accounts) loginRows() []row {
 		route(post, "/api/password", users, late("after the session and the form; before Postgres", passwords, passwordHour), answerLimit, s.changePassword),
 		route(get, "/api/me", visitors, first(own, ownNetwork), answerLimit, s.me),
 	}
-}
-
-// loggedIn runs a handler with the session of the user, and refuses a request without one.
-func (d *desk) loggedIn(h sessionHandler) openHandler {
-	return func(w http.ResponseWriter, r *http.Request) error {
-		token := d.token(r)
-		if token == "" {
-			return errNotLoggedIn
-		}
-		session, err := d.session(r, token)
-		if err != nil {
-			return err
-		}
-		markSession(r.Context())
-		return h(w, r, session)
-	}
-}
-
-// session returns the session of a token, if its user may use it from where the request comes and is the one whom the page
-// believes to be logged in.
-func (d *desk) session(r *http.Request, token string) (user.Session, error) {
-	session, err := d.sessions.Get(r.Context(), token)
-	if err != nil {
-		return user.Session{}, err
-	}
-	if !isFor(r, session.UserID) {
-		return user.Session{}, errOtherUser
-	}
-	return session, d.checkPlace(r, session.UserID)
-}
-
-// isFor reports whether a request is for a user. Tabs of a browser share one cookie, so a page may still show the user who was logged
-// in before: it says whose it is, 0 for a visitor's, in the header X-User or, where a browser sends no header (an event stream, a
-// download), as ?for= in the URL. A program need not say it.
-func isFor(r *http.Request, id int64) bool {
-	of := r.Header.Get("X-User")
-	if len(r.Header["X-User"]) > 1 {
-		return false
-	}
-	if of == "" && r.URL.RawQuery != "" {
-		of = r.URL.Query().Get("for")
-	}
-	return of == "" || of == strconv.FormatInt(id, 10)
-}
-
-// token returns the session token from Authorization or from the cookie, but never from the URL.
-func (c *clients) token(r *http.Request) string {
-	if h := r.Header.Get("Authorization"); h != "" {
-		if scheme, token, ok := strings.Cut(h, " "); ok && strings.EqualFold(scheme, "Bearer") {
-			return strings.TrimSpace(token)
-		}
-		return ""
-	}
-	if cookie, err := r.Cookie(c.cookieName(r, "session")); err == nil {
-		return cookie.Value
-	}
-	return ""
-}
-
-// orVisitor answers null to a request without any credential: a page asks who its visitor is, and a visitor
-// is no error. Every other request goes on to h, also with a credential that no session can have.
-func (d *desk) orVisitor(h openHandler) openHandler {
-	return func(w http.ResponseWriter, r *http.Request) error {
-		if !hasCredential(r) {
-			return ok(w, 200, nil)
-		}
-		return h(w, r)
-	}
-}
-
-// hasCredential reports whether a request has a credential, also a cookie that net/http leaves out because of its value.
-func hasCredential(r *http.Request) bool {
-	for _, line := range r.Header["Cookie"] {
-		for pair := range strings.SplitSeq(line, ";") {
-			if name, _, _ := strings.Cut(strings.TrimSpace(pair), "="); name == "session" || name == "__Host-session" {
-				return true
-			}
-		}
-	}
-	return r.Header["Authorization"] != nil
-}
-
-// cookieName returns the name of a cookie. Over TLS it has a prefix, with which no other host can set it.
-func (c *clients) cookieName(r *http.Request, name string) string {
-	if c.secure(r) {
-		return "__Host-" + name
-	}
-	return name
-}
-
-// secret returns the random text that a cookie of the browser has, "" for none.
-func (c *clients) secret(r *http.Request, name string) string {
-	if cookie, err := r.Cookie(c.cookieName(r, name)); err == nil && len(cookie.Value) == len(rand.Text()) {
-		return cookie.Value
-	}
-	return ""
-}
-
-func (c *clients) setCookie(w http.ResponseWriter, r *http.Request, token string, expires time.Time) {
-	cookie := &http.Cookie{Name: c.cookieName(r, "session"), Value: token, Path: "/", Expires: expires,
-		HttpOnly: true, Secure: c.secure(r), SameSite: http.SameSiteLaxMode}
-	if token == "" {
-		cookie.MaxAge = -1
-	}
-	http.SetCookie(w, cookie)
-}
-
-// setDevice sets the cookie by which the browser is known at the next log-in. It outlives the session
-// and the log-out; it is no session.
-func (c *clients) setDevice(w http.ResponseWriter, r *http.Request, device string) {
-	http.SetCookie(w, &http.Cookie{Name: c.cookieName(r, "device"), Value: device, Path: "/", MaxAge: int(user.DeviceFor.Seconds()),
-		HttpOnly: true, Secure: c.secure(r), SameSite: http.SameSiteStrictMode})
 }
 
 func (s *accounts) sendCode(w http.ResponseWriter, r *http.Request) error {

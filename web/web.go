@@ -5,9 +5,6 @@ package web
 
 import (
 	"net/http"
-	"net/netip"
-	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -117,15 +114,6 @@ func (s *Server) Providers() []order.Provider { return s.handlers.payments.provi
 // on its connection. Call it once, when the server stops.
 func (s *Server) Close() { close(s.desk.closing) }
 
-func (d *desk) isClosing() bool {
-	select {
-	case <-d.closing:
-		return true
-	default:
-		return false
-	}
-}
-
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if s.refusing.Load() {
 		s.answerBusy(w, r)
@@ -136,22 +124,3 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // Refuse answers every later request as busy, until the process ends: what it remembers may not be so any more.
 func (s *Server) Refuse() { s.refusing.Store(true) }
-
-// secure reports whether the browser uses TLS: to this server, or to a trusted proxy which says so.
-func (c *clients) secure(r *http.Request) bool {
-	if r.TLS != nil {
-		return true
-	}
-	if !strings.EqualFold(r.Header.Get("X-Forwarded-Proto"), "https") {
-		return false
-	}
-	peer, _ := netip.ParseAddrPort(r.RemoteAddr)
-	return c.isProxy(peer.Addr().Unmap())
-}
-
-// isProxy reports whether addr is a trusted proxy. The zero Addr is none.
-func (c *clients) isProxy(addr netip.Addr) bool {
-	return slices.ContainsFunc(c.proxies, func(network string) bool {
-		return netip.MustParsePrefix(network).Contains(addr)
-	})
-}

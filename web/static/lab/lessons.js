@@ -150,7 +150,7 @@ export const lessons = [
       right: none.bot > none.people ? 1 : 0, bot: none.bot, people: none.people, bucketBot: bucket.bot, bucketPeople: bucket.people,
       without: all.alive, alive: gate.alive, waiting: gate.waiting,
       kept: wait.kept, waitP99: wait.p99_ms, refused: refuse.refused, boundKept: bounded.kept, boundP99: bounded.p99_ms }),
-    places: [['seckill/seckill.go', 'Admit'], ['web/limit.go', 'allow'], ['seckill/gate/scripts/path.lua', 'FULL']],
+    places: [['seckill/seckill.go', 'Admit'], ['web/desk.go', 'allow'], ['seckill/gate/scripts/path.lua', 'FULL']],
   },
   {
     name: 'late-payment',
@@ -247,7 +247,7 @@ export const lessons = [
     judge: ({ 'first come, first served': first, 'a lot': lot, 'a lot, and each bot has ten accounts': many, 'the same, one entry for each phone': phone }) => ({
       right: first.bots > 40 ? 2 : first.bots > 18 ? 1 : 0, bots: first.bots, fast: first.fast, slow: first.slow, lotBots: lot.bots, lotFast: lot.fast,
       lotSlow: lot.slow, manyBots: many.bots, phoneBots: phone.bots }),
-    places: [['seckill/address/lot.go', 'turn'], ['seckill/big_gate.go', 'admit'], ['web/limit.go', 'allow'], ['schema.sql', 'one_order_per_user_and_sale']],
+    places: [['seckill/address/lot.go', 'turn'], ['seckill/big_gate.go', 'admit'], ['web/desk.go', 'allow'], ['schema.sql', 'one_order_per_user_and_sale']],
   },
   {
     name: 'hold',
