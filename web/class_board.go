@@ -1,7 +1,6 @@
 package web
 
 import (
-	"errors"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -16,14 +15,6 @@ import (
 	"miaosha/seckill/alike"
 	"miaosha/seckill/lab"
 	"miaosha/seckill/purpose"
-)
-
-// Refusals of the classes.
-var (
-	errNoClass     = errors.New("there is no such class, or it is over")
-	errClassFull   = errors.New("the class is full")
-	errClassLocked = errors.New("the teacher lets no new names into the class")
-	errClassesFull = errors.New("too many classes are open")
 )
 
 const (

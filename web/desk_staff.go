@@ -3,7 +3,6 @@ package web
 import (
 	"bytes"
 	"crypto/sha256"
-	"errors"
 	"io"
 	"net/http"
 	"slices"
@@ -45,8 +44,6 @@ func keyedAdmins(store *admin.Store) audience[adminHandler] {
 
 // keyHeader has the key that a form of the staff keeps until it has an answer. Programs may leave it out.
 const keyHeader = "Idempotency-Key"
-
-var errBadKey = errors.New("a key that is no UUID")
 
 // keyed adds the key of a request to the change of the staff that it asks for: a repetition receives the first answer,
 // and another request with the same key is an admin.DoneOtherwiseError. A sale or an item in an answer is always as it

@@ -5,15 +5,19 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"math"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/go-chi/chi/v5"
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"miaosha/goods"
 	"miaosha/order"
@@ -26,15 +30,31 @@ import (
 
 // Refusals of the HTTP layer itself.
 var (
-	errBadRequest  = errors.New("bad request")
-	errNotLoggedIn = errors.New("not logged in")
-	errOtherUser   = errors.New("the page is another user's")
-	errForbidden   = errors.New("forbidden")
-	errLink        = errors.New("a link that is wrong or has expired")
-	errNoPage      = errors.New("no such page")
-	errMethod      = errors.New("method not allowed")
-	errTooLarge    = errors.New("body too large")
-	errMediaType   = errors.New("not application/json")
+	errBadRequest      = errors.New("bad request")
+	errNotLoggedIn     = errors.New("not logged in")
+	errOtherUser       = errors.New("the page is another user's")
+	errForbidden       = errors.New("forbidden")
+	errLink            = errors.New("a link that is wrong or has expired")
+	errNoPage          = errors.New("no such page")
+	errMethod          = errors.New("method not allowed")
+	errTooLarge        = errors.New("body too large")
+	errMediaType       = errors.New("not application/json")
+	errBadKey          = errors.New("a key that is no UUID")
+	errNewPassword     = errors.New("the password was made for the account")
+	errNoClass         = errors.New("there is no such class, or it is over")
+	errClassFull       = errors.New("the class is full")
+	errClassLocked     = errors.New("the teacher lets no new names into the class")
+	errClassesFull     = errors.New("too many classes are open")
+	errLabBusy         = errors.New("too many jobs wait for the lab")
+	errLabOwn          = errors.New("too many jobs of one caller wait for the lab")
+	errLabAddress      = errors.New("too many jobs of one address wait for the lab")
+	errLabNoRight      = errors.New("the database's role may not create the lab's schema")
+	errLabStopped      = errors.New("the run was stopped")
+	errLabTooLong      = errors.New("the lab's job took too long")
+	errPictureTooLarge = errors.New("picture too large")
+	errElsewhere       = errors.New("the demo shopkeeper is not at this machine")
+	errBotsBusy        = errors.New("bots are under way")
+	errFaultBusy       = errors.New("a fault is under way")
 )
 
 // refusal is the answer to an error that the shop expects.
@@ -396,4 +416,31 @@ func writeRefusal(w http.ResponseWriter, status int, body []byte) {
 	h["Content-Type"], h["Cache-Control"] = jsonType, noStore
 	w.WriteHeader(status)
 	w.Write(body)
+}
+
+// routePattern returns the pattern of the request's route, for the log. The path itself may hold a
+// hidden address.
+func routePattern(r *http.Request) string {
+	if c := chi.RouteContext(r.Context()); c != nil && c.RoutePattern() != "" {
+		return c.RoutePattern()
+	}
+	return "?"
+}
+
+// isUnavailable reports whether err is a store that does not answer in time, refuses connections or is
+// shutting down.
+func isUnavailable(err error) bool {
+	var net net.Error
+	var pg *pgconn.PgError
+	var connect *pgconn.ConnectError
+	switch {
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, user.ErrUnavailable), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF),
+		errors.As(err, &net), errors.As(err, &connect):
+		return true
+	case errors.As(err, &pg):
+		// connection exceptions, shutdown, out of resources, lock and statement timeouts, a primary that is none any more
+		return strings.HasPrefix(pg.Code, "08") || strings.HasPrefix(pg.Code, "57") || strings.HasPrefix(pg.Code, "53") ||
+			pg.Code == "55P03" || pg.Code == "25006"
+	}
+	return pgconn.Timeout(err) || pgconn.SafeToRetry(err)
 }

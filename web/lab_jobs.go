@@ -18,16 +18,6 @@ import (
 	"miaosha/seckill/lab"
 )
 
-// Refusals of the lab.
-var (
-	errLabBusy    = errors.New("too many jobs wait for the lab")
-	errLabOwn     = errors.New("too many jobs of one caller wait for the lab")
-	errLabAddress = errors.New("too many jobs of one address wait for the lab")
-	errLabNoRight = errors.New("the database's role may not create the lab's schema")
-	errLabStopped = errors.New("the run was stopped")
-	errLabTooLong = errors.New("the lab's job took too long")
-)
-
 const (
 	labLimit   = 20 * time.Second // of a race and of an experiment, without its wait; a run has a limit of its own
 	labRoom    = 40               // jobs that wait: a class

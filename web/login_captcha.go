@@ -108,3 +108,10 @@ func (s *visitorSums) solved(r *http.Request, answer string) (bool, error) {
 	err = s.sums.CheckVisitor(r.Context(), purpose.LoginSum, c.Value, answer)
 	return err == nil, err
 }
+
+// setCaptchaAnswer sends the answer to a load tool, if the settings allow it.
+func setCaptchaAnswer(w http.ResponseWriter, answer string) {
+	if answer != "" {
+		w.Header().Set("X-Captcha-Answer", answer)
+	}
+}

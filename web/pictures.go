@@ -29,8 +29,6 @@ const (
 	pictureLimit  = 30 * time.Second // for one that is sent: to be sent, decoded and stored
 )
 
-var errPictureTooLarge = errors.New("picture too large")
-
 // gallery has the pictures of goods.
 type gallery struct {
 	desk  *desk

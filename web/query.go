@@ -13,6 +13,8 @@ import (
 	"github.com/go-chi/chi/v5"
 	"github.com/google/uuid"
 
+	"miaosha/goods"
+	"miaosha/order"
 	"miaosha/seckill/typed"
 )
 
@@ -181,3 +183,17 @@ func (q *query) raw() bool {
 }
 
 func (q *query) err() error { return errors.Join(q.wrong...) }
+
+// saleID returns the {id} of a sale's route, or goods.ErrNoSale if it cannot be an id.
+func saleID(r *http.Request) (int64, error) {
+	return pathID(r, goods.ErrNoSale)
+}
+
+// orderID returns the {id} of an order's or payment's route, or order.ErrNotFound if it is no UUID.
+func orderID(r *http.Request) (uuid.UUID, error) {
+	id, ok := readUUID(chi.URLParam(r, "id"))
+	if !ok {
+		return uuid.Nil, order.ErrNotFound
+	}
+	return id, nil
+}

@@ -11,12 +11,6 @@ import (
 	"miaosha/user"
 )
 
-var (
-	errElsewhere = errors.New("the demo shopkeeper is not at this machine")
-	errBotsBusy  = errors.New("bots are under way")
-	errFaultBusy = errors.New("a fault is under way")
-)
-
 // playground has what only a sandbox has: demo accounts, bots, and faults on purpose.
 type playground struct {
 	desk     *desk

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"html/template"
 	"io/fs"
-	"net/http"
 	"path"
 	"regexp"
 	"slices"
@@ -27,17 +26,6 @@ type page struct {
 	Path, Style, Script string    // Style may name several, with a space between
 	Skeleton            string    // what a visitor sees until the script has run: list, sale, missing, intro or, as most pages, one sheet
 	Title, Description  bilingual // the shop's name follows the title
-}
-
-// bilingual is a text in both languages.
-type bilingual struct{ ZH, EN string }
-
-// in returns the text in Chinese, or in English.
-func (t bilingual) in(zh bool) string {
-	if zh {
-		return t.ZH
-	}
-	return t.EN
 }
 
 var shopName = bilingual{"秒杀", "miaosha"} // of a shop without --shop-name, as in words/zh.js and words/en.js
@@ -279,26 +267,4 @@ var contentTypes = map[string]string{
 	".html": "text/html; charset=utf-8",
 	".svg":  "image/svg+xml",
 	"":      "text/plain; charset=utf-8",
-}
-
-func (a *assets) rows() []row {
-	return []row{route(getAndHead, "/*", everyone, free(cached), ownTime, a.static)}
-}
-
-// static serves the pages and their assets.
-func (a *assets) static(w http.ResponseWriter, r *http.Request) error {
-	f, vary := a.files[r.URL.Path], varyEncoding
-	if p, ok := a.pages[r.URL.Path]; ok {
-		f, vary = p.in(chinese(r)), varySales
-	}
-	if f == nil {
-		return errNoPage
-	}
-	h := w.Header()
-	h["Cache-Control"], h["Vary"], h["Cross-Origin-Opener-Policy"] = f.cacheControl, vary, sameOrigin
-	if a.origin != "" && strings.HasPrefix(r.URL.Path, a.path()) {
-		h["Access-Control-Allow-Origin"] = anyOrigin
-	}
-	f.send(w, r, f.contentType)
-	return nil
 }

@@ -20,7 +20,7 @@ import (
 // rows lists all routes of the shop.
 func (s *Server) rows() []row {
 	h := s.handlers
-	return slices.Concat(s.desk.assets.rows(), h.catalogue.rows(), h.gallery.rows(), h.purchases.rows(), h.buyerOrders.rows(), h.payments.rows(),
+	return slices.Concat(siteFiles{s.desk.assets}.rows(), h.catalogue.rows(), h.gallery.rows(), h.purchases.rows(), h.buyerOrders.rows(), h.payments.rows(),
 		h.sums.rows(), h.accounts.loginRows(), h.accounts.profileRows(), h.liveView.rows(),
 		h.salesOffice.rows(), h.goodsOffice.rows(), h.ordersOffice.rows(), h.paymentsOffice.rows(), h.peopleOffice.rows(),
 		h.playground.rows(), h.classroom.rows(), h.laboratory.rows())
