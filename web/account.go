@@ -18,9 +18,6 @@ func (s *accounts) profileRows() []row {
 		route(post, "/api/account/phone", users,
 			late("the first if there is a sum; the others after the session and the form, those of the address and the shop are of register; a solved sum goes ahead of the shop's",
 				loginSums, passwords, passwordHour, tries, triesNetwork, wrongOfAll), answerLimit, s.changePhone),
-		route(get, "/api/account/address", users, first(own, reads, ownNetwork), answerLimit, s.showAddress),
-		route(post, "/api/account/address", users, first(own, pays, ownNetwork), answerLimit, s.setAddress),
-		route(post, "/api/account/address/erase", users, first(own, pays, ownNetwork), answerLimit, s.eraseAddress),
 	}
 }
 

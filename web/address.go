@@ -8,6 +8,14 @@ import (
 	"miaosha/user"
 )
 
+func (s *accounts) addressRows() []row {
+	return []row{
+		route(get, "/api/account/address", users, first(own, reads, ownNetwork), answerLimit, s.showAddress),
+		route(post, "/api/account/address", users, first(own, pays, ownNetwork), answerLimit, s.setAddress),
+		route(post, "/api/account/address/erase", users, first(own, pays, ownNetwork), answerLimit, s.eraseAddress),
+	}
+}
+
 // showAddress answers with the address of the account, null if there is none.
 func (s *accounts) showAddress(w http.ResponseWriter, r *http.Request, session user.Session) error {
 	a, err := s.orders.AddressOf(r.Context(), session.UserID)

@@ -12,6 +12,13 @@ import (
 	"miaosha/seckill/typed"
 )
 
+func (s *peopleOffice) logRows() []row {
+	return []row{
+		route(get, "/api/admin/log", theStaff, first(searches), answerLimit, s.adminLog),
+		route(get, "/api/admin/log.csv", theStaff, first(downloads), ownTime, s.downloadLog),
+	}
+}
+
 // adminLog answers with a page of the log, newest first.
 func (s *peopleOffice) adminLog(w http.ResponseWriter, r *http.Request, by admin.By) error {
 	f, err := logFilter(r)

@@ -14,21 +14,9 @@ import (
 	"miaosha/seckill/typed"
 )
 
-// ordersOffice is where the staff finds orders and acts on them.
-type ordersOffice struct {
-	desk      *desk
-	admin     *admin.Store
-	zone      *time.Location // of the times in files
-	timelines *timelines
-}
-
-func (s *ordersOffice) rows() []row {
+func (s *ordersOffice) actionRows() []row {
 	keyed := keyedAdmins(s.admin)
 	return []row{
-		route(get, "/api/admin/orders", theStaff, first(searches), answerLimit, s.adminOrders),
-		route(get, "/api/admin/orders.csv", theStaff, first(downloads), downloadLimit, s.adminOrdersCSV),
-		route(get, "/api/admin/orders/{id}", theStaff, first(staff), answerLimit, s.adminOrder),
-		route(get, "/api/admin/tickets/{ticket}", theStaff, first(staff), answerLimit, s.adminTicket),
 		route(post, "/api/admin/orders/{id}/refund", keyed, first(staff), answerLimit, s.changeOrder((*admin.Store).Refund)),
 		route(post, "/api/admin/orders/{id}/confirm", keyed, first(staff), answerLimit, s.confirmOrder),
 		route(post, "/api/admin/orders/{id}/cancel", keyed, first(staff), answerLimit, s.changeOrder((*admin.Store).Cancel)),

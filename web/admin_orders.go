@@ -12,6 +12,22 @@ import (
 	"miaosha/seckill/typed"
 )
 
+// ordersOffice is where the staff finds orders and acts on them.
+type ordersOffice struct {
+	desk      *desk
+	admin     *admin.Store
+	zone      *time.Location // of the times in files
+	timelines *timelines
+}
+
+func (s *ordersOffice) rows() []row {
+	return []row{
+		route(get, "/api/admin/orders", theStaff, first(searches), answerLimit, s.adminOrders),
+		route(get, "/api/admin/orders/{id}", theStaff, first(staff), answerLimit, s.adminOrder),
+		route(get, "/api/admin/tickets/{ticket}", theStaff, first(staff), answerLimit, s.adminTicket),
+	}
+}
+
 // listedOrder is an order in a list of the staff: its buyer's phone is masked for all of them, and its address only known or not.
 type listedOrder struct {
 	ID         uuid.UUID `json:"id"`

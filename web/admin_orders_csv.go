@@ -17,6 +17,12 @@ import (
 	"miaosha/seckill/admin"
 )
 
+func (s *ordersOffice) fileRows() []row {
+	return []row{
+		route(get, "/api/admin/orders.csv", theStaff, first(downloads), downloadLimit, s.adminOrdersCSV),
+	}
+}
+
 // orderColumns are the columns of the file, in Chinese and in English. A new one comes at the end: programs count them.
 var orderColumns = [2][]string{
 	{"订单 ID", "秒杀", "商品", "价格（元）", "状态", "下单时间", "支付时间", "用户", "手机号", "收货人", "收货电话", "收货地址", "快递公司", "运单号", "发货时间",

@@ -24,8 +24,6 @@ func (s *peopleOffice) rows() []row {
 		route(post, "/api/admin/users/{id}/role", keyed, first(staff), answerLimit, s.setRole),
 		route(post, "/api/admin/users/{id}/disable", keyed, first(staff), answerLimit, s.changeUser((*admin.Store).Disable)),
 		route(post, "/api/admin/users/{id}/enable", keyed, first(staff), answerLimit, s.changeUser((*admin.Store).Enable)),
-		route(get, "/api/admin/log", theStaff, first(searches), answerLimit, s.adminLog),
-		route(get, "/api/admin/log.csv", theStaff, first(downloads), ownTime, s.downloadLog),
 	}
 }
 

@@ -19,6 +19,13 @@ const (
 	eventBeat      = 15               // looks without news until a comment is sent, to keep the connection open
 )
 
+func (s *purchases) eventRows() []row {
+	return []row{
+		route(get, "/api/sales/{id}/events", buyers,
+			first(rush, rushNetwork).then("at most 5 open streams of a user and 10,000 of a process, where the largest network makes room"), ownTime, s.saleEvents),
+	}
+}
+
 // saleEvents is the push beside the poll: a stream of `result` (the data of GET result, whenever it
 // changes) and `left` (`{"left": 12}`). It ends when the client leaves, the session ends or the server
 // stops. A page closes it when it has its final result.

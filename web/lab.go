@@ -38,26 +38,20 @@ type notedLab struct {
 	log   *slog.Logger
 }
 
+const labQueue = "before the body; then the lab does one job at a time"
+
 func (s *laboratory) rows() []row {
-	inLab, programmers := s.inLab(), onlyIf(s.sandbox, s.inLab())
-	const (
-		queue   = "before the body; then the lab does one job at a time"
-		program = queue + ", and has 32 places of an address"
-		results = "the first before all else, and one more for each 4 KB of the answer"
-	)
+	inLab := s.inLab()
+	const results = "the first before all else, and one more for each 4 KB of the answer"
 	return []row{
 		route(get, "/api/lab", inLab, ahead(labReads), answerLimit, s.showLab),
 		route(get, "/api/lab/source", inLab, ahead(labReads), answerLimit, s.showLabSource),
-		route(get, "/api/lab/programs", programmers, ahead(labReads), answerLimit, s.showPrograms),
-		route(post, "/api/lab/mine", programmers, at(program, programs), answerLimit, s.judgeProgram),
-		route(get, "/api/lab/exercises", programmers, ahead(labReads), answerLimit, s.showExercises),
-		route(post, "/api/lab/exercises/{name}", programmers, at(program, programs), answerLimit, s.judgeExercise),
 		route(get, "/api/lab/run", inLab, at(results, labReads), answerLimit, s.showLabRun),
-		route(post, "/api/lab/run", inLab, at(queue, labRuns), answerLimit, s.startLab),
-		route(post, "/api/lab/run/stop", inLab, at(queue, labReads), answerLimit, s.stopLab),
-		route(post, "/api/lab/race", inLab, at(queue, labRuns), ownTime, s.raceInLab),
-		route(post, "/api/lab/try", inLab, at(queue, labRuns), ownTime, s.tryInLab),
-		route(post, "/api/lab/without", inLab, at(queue, labRuns), ownTime, s.leaveOutInLab),
+		route(post, "/api/lab/run", inLab, at(labQueue, labRuns), answerLimit, s.startLab),
+		route(post, "/api/lab/run/stop", inLab, at(labQueue, labReads), answerLimit, s.stopLab),
+		route(post, "/api/lab/race", inLab, at(labQueue, labRuns), ownTime, s.raceInLab),
+		route(post, "/api/lab/try", inLab, at(labQueue, labRuns), ownTime, s.tryInLab),
+		route(post, "/api/lab/without", inLab, at(labQueue, labRuns), ownTime, s.leaveOutInLab),
 	}
 }
 

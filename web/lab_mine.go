@@ -14,6 +14,17 @@ import (
 	"miaosha/seckill/lab"
 )
 
+func (s *laboratory) programRows() []row {
+	programmers := onlyIf(s.sandbox, s.inLab())
+	const program = labQueue + ", and has 32 places of an address"
+	return []row{
+		route(get, "/api/lab/programs", programmers, ahead(labReads), answerLimit, s.showPrograms),
+		route(post, "/api/lab/mine", programmers, at(program, programs), answerLimit, s.judgeProgram),
+		route(get, "/api/lab/exercises", programmers, ahead(labReads), answerLimit, s.showExercises),
+		route(post, "/api/lab/exercises/{name}", programmers, at(program, programs), answerLimit, s.judgeExercise),
+	}
+}
+
 // showPrograms lists the programs with which a student can begin, and what a plan may have. Only a sandbox runs programs of its visitors.
 func (s *laboratory) showPrograms(w http.ResponseWriter, r *http.Request, _ labCaller) error {
 	type bounds struct {

@@ -19,11 +19,8 @@ func (d draws) rule() rule {
 	return d.picture
 }
 
-// The rules of the sums for visitors, which drawSum keeps.
-var (
-	loginDraws    = draws{late(beforeAll, loginSites, loginSums), late(beforeAll, loginSites, loginWords)}
-	practiceDraws = draws{late(beforeAll, practiceSites, practiceSums), late(beforeAll, practiceSites, practiceWords)}
-)
+// loginDraws are the rules of the sums of the log-in, which drawSum keeps.
+var loginDraws = draws{late(beforeAll, loginSites, loginSums), late(beforeAll, loginSites, loginWords)}
 
 // visitorSums are the sums of visitors: of the log-in, and for practice.
 type visitorSums struct {
@@ -34,8 +31,6 @@ type visitorSums struct {
 func (s *visitorSums) rows() []row {
 	return []row{
 		route(get, "/api/login/captcha", everyone, loginDraws.rule(), answerLimit, s.loginCaptcha),
-		route(get, "/api/practice", everyone, practiceDraws.rule(), answerLimit, s.practiceSum),
-		route(post, "/api/practice", everyone, ahead(practiceTries), answerLimit, s.checkPractice),
 	}
 }
 

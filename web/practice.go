@@ -11,6 +11,15 @@ import (
 // Practice sums are for visitors who have not bought before. They have a purpose and a cookie of their own: they neither replace nor
 // use up a sum that counts, and no answer to one opens anything.
 
+var practiceDraws = draws{late(beforeAll, practiceSites, practiceSums), late(beforeAll, practiceSites, practiceWords)}
+
+func (s *visitorSums) practiceRows() []row {
+	return []row{
+		route(get, "/api/practice", everyone, practiceDraws.rule(), answerLimit, s.practiceSum),
+		route(post, "/api/practice", everyone, ahead(practiceTries), answerLimit, s.checkPractice),
+	}
+}
+
 func (s *visitorSums) practiceSum(w http.ResponseWriter, r *http.Request) error {
 	return s.drawSum(w, r, purpose.PracticeSum, "practice", practiceDraws)
 }

@@ -41,8 +41,6 @@ func (s *purchases) rows() []row {
 		route(post, "/api/sales/{id}/path", s.counted(live.Address), first(rush, rushNetwork).ofBuyers(), answerLimit, s.address),
 		route(post, "/api/sales/{id}/buy/{path}", itself, buying, ownTime, s.countBuy),
 		route(getAndHead, "/api/sales/{id}/result", buyers, first(rush, rushNetwork), ownTime, s.result),
-		route(get, "/api/sales/{id}/events", buyers,
-			first(rush, rushNetwork).then("at most 5 open streams of a user and 10,000 of a process, where the largest network makes room"), ownTime, s.saleEvents),
 	}
 }
 

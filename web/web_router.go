@@ -20,10 +20,12 @@ import (
 // rows lists all routes of the shop.
 func (s *Server) rows() []row {
 	h := s.handlers
-	return slices.Concat(siteFiles{s.desk.assets}.rows(), h.catalogue.rows(), h.gallery.rows(), h.purchases.rows(), h.buyerOrders.rows(), h.payments.rows(),
-		h.sums.rows(), h.accounts.loginRows(), h.accounts.profileRows(), h.liveView.rows(),
-		h.salesOffice.rows(), h.goodsOffice.rows(), h.ordersOffice.rows(), h.paymentsOffice.rows(), h.peopleOffice.rows(),
-		h.playground.rows(), h.classroom.rows(), h.laboratory.rows())
+	return slices.Concat(siteFiles{s.desk.assets}.rows(), h.gallery.rows(), h.catalogue.rows(), h.purchases.rows(), h.purchases.eventRows(),
+		h.buyerOrders.rows(), h.payments.rows(),
+		h.accounts.loginRows(), h.sums.rows(), h.sums.practiceRows(), h.accounts.profileRows(), h.accounts.addressRows(),
+		h.salesOffice.rows(), h.goodsOffice.rows(), h.ordersOffice.rows(), h.ordersOffice.actionRows(), h.ordersOffice.fileRows(),
+		h.paymentsOffice.rows(), h.peopleOffice.rows(), h.peopleOffice.logRows(),
+		h.liveView.rows(), h.laboratory.rows(), h.laboratory.programRows(), h.classroom.rows(), h.playground.rows())
 }
 
 // router routes the requests of the shop to the handlers of the rows.

@@ -60,7 +60,7 @@ var promises = []promise{
 	{"a viewer who collects telephones", "./seckill/admin", "TestSearchesForWholePhonesAreCounted", []edit{{"seckill/admin/sees.go",
 		"select from users where id = $1 for no key update", "select from users where id = $1"}}},
 	{"a viewer who collects telephones", "./seckill/admin", "TestAViewerSearchesForWholePhones", []edit{{"seckill/admin/people.go", "($8 or length(", "(true or $8 or length("}}},
-	{"a sandbox's own routes", "./web", "TestTheDemoShopkeeperStaysAtThisMachine", []edit{{"web/sandbox.go", "|| atThisMachine(r) {", "|| true {"}}},
+	{"a sandbox's own routes", "./web", "TestTheDemoShopkeeperStaysAtThisMachine", []edit{{"web/desk.go", "|| atThisMachine(r) {", "|| true {"}}},
 	{"DNS rebinding", "./web", "TestOtherHostNamesAreRefused", []edit{{"web/host.go", "if hostAllowed(r.Host, names) {", "if true {"}}},
 	{"cross-site", "./web", "TestOtherSitesAreRefused", []edit{{"web/web_router.go", "return p.Handler(next)", "p.AddTrustedOrigin(\"https://evil.example\")\n\treturn p.Handler(next)"}}},
 	{"open redirect", "./web", "TestLogInLeadsToThisShopOnly", []edit{{"web/static/session.js", "return LOCAL.test(pathname) ? pathname + search : fallback;", "return pathname + search;"}}},
