@@ -46,7 +46,7 @@ export default [
     "also": ["JSON.parseObject", "toJSONString", "setKeySerializer", "JodaDateTimeSerializer", "序列化操作", "编码操作", "RedisConnectionFactory", "setValueSerializer", "A/afterPropertiesSet", "SimpleModule", "JsonSerializer", "DateTimeFormat", "JodaDateTimeDeserializer", "JsonDeserializer", "JSONObject"],
     "zh": { "taught": "RedisTemplate 的序列化器：JDK、String、Jackson、Joda 时间", "ours": "Redis 里不存对象，所以没有序列化器要选：库存闸是几个数字的哈希，排队号是短字符串，用 `redis-cli` 就看得懂；不会因为序列化方式不同，`DECR` 报“不是整数”，或者 key 前面多出乱码。会话是一条固定格式的记录，不用 gob，那每个请求要花 30 微秒。时间带时区存（`timestamptz`），答复里是 RFC 3339。列表和详情的 JSON 编一次，压缩好，发很多次：序列化是瓶颈时，少做就是最快的做法。" },
     "en": { "taught": "Serialisers of RedisTemplate: JDK, String, Jackson, Joda time", "ours": "No objects are kept in Redis, so there is no serialiser to choose: a gate is a hash of a few numbers and a ticket a short text, which `redis-cli` shows as they are. No `DECR` fails because the value was serialised as something else, and no key begins with odd bytes. A session is a record of a fixed form and no gob, which costs 30 us a request. Times are stored with their zone (`timestamptz`) and sent as RFC 3339. The JSON of lists and details is encoded and compressed once and sent many times: where serialisation is the bottleneck, doing less of it is fastest." },
-    "code": [["user/codec.go", "Encode"], ["seckill/gate/scripts/install.lua", "stock"], ["web/prepared.go", "prepare"]],
+    "code": [["user/codec.go", "Encode"], ["seckill/gate/scripts/install.lua", "stock"], ["web/desk_prepared.go", "prepare"]],
     "see": [],
     "run": ["go test -v -count 1 -run TestCodec ./user"]
   },
