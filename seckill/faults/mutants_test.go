@@ -77,7 +77,7 @@ var mutants = []mutant{
 			"	e.rebuilder.DB.Exec(ctx, `update sales set stock = total`)\n	settling, settled :="}}},
 	{name: "INCR on cancel", scenario: "cancelled at one process, bought at the other", breaks: []string{"I6"},
 		edits: []edit{
-			{"web/order.go", "	if err := s.orders.Cancel(", "	s.rush.Incr(r.Context())\n	if err := s.orders.Cancel("},
+			{"web/shop_orders.go", "	if err := s.orders.Cancel(", "	s.rush.Incr(r.Context())\n	if err := s.orders.Cancel("},
 			{"seckill/seckill.go", "// Now returns", "func (e *Engine) Incr(ctx context.Context) { e.lanes.gate.Incr(ctx) }\n\n// Now returns"},
 			{"seckill/gate/gate.go", "// State is", `func (g *Gate) Incr(ctx context.Context) {
 	gates, _ := g.rdb.Keys(ctx, "ms:*:gate").Result()

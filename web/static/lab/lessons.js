@@ -140,7 +140,7 @@ export const lessons = [
     judge: ({ 'fixed address': fixed, 'random address kept in Redis': kept, 'signed address': signed }) => ({
       right: kept.redis === 0 ? 2 : signed.redis > 0 ? 0 : 1, tries: fixed.tries, fixedIn: fixed.let_in, bots: fixed.bots,
       keptIn: kept.let_in, kept: kept.redis, signedIn: signed.let_in, signed: signed.redis }),
-    places: [['seckill/address/address.go', 'Verify'], ['seckill/captcha/captcha.go', 'check'], ['web/seckill.go', 'buy']],
+    places: [['seckill/address/address.go', 'Verify'], ['seckill/captcha/captcha.go', 'check'], ['web/shop_purchase.go', 'buy']],
   },
   {
     name: 'limits',

@@ -36,7 +36,7 @@ export default [
     "also": ["@RestController", "SpringBootApplication", "业务层", "@Bean", "业务逻辑层", "BaseController", "ItemVO", "ItemModel", "convertVOFromModel", "@Component", "service层", "@RequestMapping", "@ResponseBody", "@GetMapping", "@RequestParam", "SpringApplication", "@Configuration", "UserController", "OrderController", "UserModel", "ItemService", "前台展示层", "数据库层", "B/InitializingBean", "@PathVariable", "UserService", "E/MiaoshaController"],
     "zh": { "taught": "三层：Controller、Service、DAO；Spring 注入，DO、Model、VO 各一份", "ours": "按事情分包，不按层分：`goods`（库存）、`order`（订单）、`user`（账号）、`seckill`（抢购），规则和 SQL 在一起；`web` 占 Controller 的位置，只解析、调用、写答复。一个结构体从 SQL 用到规则，答复另有一个 JSON 的，不是 DO、Model、VO 三份来回拷贝。没有容器和注解：`main.go` 把依赖一个一个传进去，少一个就编译不过。" },
     "en": { "taught": "Three layers: controller, service, DAO; injection by Spring, and a DO, a model and a VO of each thing", "ours": "Packages are cut by subject and not by layer: `goods` (stock), `order`, `user`, `seckill` (the rush), each with its rules and its SQL together. `web` takes the place of the controllers: it parses, calls and writes the answer. One struct serves SQL and rules, and the answer has one for its JSON: nothing is copied from DO to model to VO. There is no container and no annotation: `main.go` hands each dependency over, and one that is missing does not compile." },
-    "code": [["main.go", "serve"], ["web/seckill.go", "address"], ["goods/stock.go", "Take"], [".ci/borders", "goods"]],
+    "code": [["main.go", "serve"], ["web/shop_purchase.go", "address"], ["goods/stock.go", "Take"], [".ci/borders", "goods"]],
     "see": [],
     "run": ["make borders", "go doc ./goods"]
   },

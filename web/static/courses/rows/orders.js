@@ -46,7 +46,7 @@ export default [
     "also": ["costPrice", "setMoney", "setSellerId", "getCostPrice", "A/订单状态"],
     "zh": { "taught": "订单上的商家、成交价和活动编号", "ours": "一个店铺就是一个商家：`--shop-name` 是商家的名字，显示在每一页和每个订单的答复里（`seller`）；它不存进订单，改了店名，旧订单也显示新的；不设置就没有 `seller`，页面写“秒杀”。课程把 `seller_id` 存进订单，因为那是多商家的平台。慕课网下单时带活动编号；这里活动之外不卖：只有一条下单的路、一个价，价格在下单时写进订单，之后改价不影响它。要按原价卖，就发布一场按原价、时间长的秒杀，走的还是同一条路。原价（`list_price`）只用来显示。" },
     "en": { "taught": "Seller, price and promotion on the order", "ours": "One shop is one seller: `--shop-name` is its name, shown on every page and in the answer for every order (`seller`). It is not stored with the order, so old orders show a new name; without it there is no `seller`. The course stores `seller_id` with the order, since its platform has many sellers. imooc sends the id of a promotion with the order; here nothing is sold outside a sale, so there is one path and one price, which is written into the order and stays when the price changes. To sell at the normal price, publish a long sale at that price; it takes the same path. `list_price` is for display alone." },
-    "code": [["web/order.go", "orderJSON"], ["goods/sale.go", "Sell"], ["order/place.go", "Place"], ["web/goods.go", "newSaleJSON"]],
+    "code": [["web/shop_orders.go", "orderJSON"], ["goods/sale.go", "Sell"], ["order/place.go", "Place"], ["web/shop_sales.go", "newSaleJSON"]],
     "see": ["page:/orders.html"],
     "run": ["./miaosha --addr 127.0.0.1:8090 --ops-addr off --shop-name 小秒百货", "./miaosha sale --title 保温杯 --price 8900 --list-price 8900 --stock 100 --end 720h"]
   },

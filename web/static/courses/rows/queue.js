@@ -46,7 +46,7 @@ export default [
     "also": ["异步获取", "ajax轮询", "D/ajax", "消耗性能", "200ms", "50ms", "轮询秒杀结果", "小米手机", "E/-1"],
     "zh": { "taught": "客户端每 50 到 200 毫秒轮询结果：-1 失败、0 排队中、订单号成功", "ours": "`GET /api/sales/{id}/result` 答复 `state`（queued、ordered、sold_out 等）、前面的人数 `ahead` 和 `next_poll_ms`：由服务器按队列长短告诉页面下次什么时候来问：拿到排队号后第一次最早在 50 毫秒后，以后最早 200 毫秒，最晚 2 秒。查询成批进行：一次 Redis 管道，一条 SQL。平时落库只要几毫秒，推送先到，看不到轮询；在教学面板里暂停 Postgres，再去抢，F12 的 Network 里就是一次次 `result`，答复里有 `ahead` 和 `next_poll_ms`。" },
     "en": { "taught": "The client polls every 50 to 200 ms: -1 failed, 0 queueing, an id when done", "ours": "`GET /api/sales/{id}/result` answers with `state` (queued, ordered, sold_out and others), the position `ahead` and `next_poll_ms`: the server derives from the length of the queue when to ask again: after 50 ms at least for the first time, 200 ms for later ones, and 2 s at most. Polls are read in batches: one Redis pipeline, one SQL query. An order usually takes a few milliseconds, so the push comes before any poll. Stop Postgres on the teaching panel and buy meanwhile: the network panel of the browser (F12) shows one `result` after another, each with `ahead` and `next_poll_ms`." },
-    "code": [["web/seckill.go", "result"], ["seckill/status.go", "nextPoll"], ["seckill/results.go", "read"], ["web/static/result_stream.js", "resultStream"]],
+    "code": [["web/shop_purchase.go", "result"], ["seckill/status.go", "nextPoll"], ["seckill/results.go", "read"], ["web/static/result_stream.js", "resultStream"]],
     "see": ["page:/teach.html#postgres"],
     "run": ["L=$(./miaosha users -n 1 --sale 1 --out - | tail -n 1); T=$(echo $L | cut -d, -f3); P=$(echo $L | cut -d, -f4); S=http://127.0.0.1:8080/api; curl -sX POST $S/sales/1/buy/$P -H \"Authorization: Bearer $T\"; for i in 1 2 3; do curl -s $S/sales/1/result -H \"Authorization: Bearer $T\"; sleep 0.2; done", "go test -v -count 1 -run TestAskingAsToldIsNeverTooOften ./web", "./miaosha bench --shape polls --seconds 3"]
   },
@@ -56,7 +56,7 @@ export default [
     "also": ["主动推送", "ORDER.FAIL", "ORDER.SUCCESS", "通知用户", "不同的客户端", "一对多", "D/uuid", "seckillGoodId", "userId", "订单成功", "订单失败"],
     "zh": { "taught": "用 WebSocket 把结果推给对应的用户，成功和失败都推", "ours": "用 SSE（`text/event-stream`）推 `result` 和 `left`。推送只有一个方向，WebSocket 的反方向用不上；SSE 是普通的 HTTP 请求，会话、限流、nginx 都照常起作用，断线由页面重连，连不上就轮询。只推给这个用户自己，退出登录后 2 秒内断开。抢一件，在 F12 的 Network 里点 `events`，就看到推来的 `result`；下面的命令在终端里看。" },
     "en": { "taught": "WebSocket push of the result to the right client, success and failure", "ours": "Server-sent events (`text/event-stream`) push `result` and `left`. The push goes in one direction only, so WebSocket's other direction would be unused; SSE is an ordinary HTTP request, so session, limits and nginx work as for any other, and the page reconnects or polls when the stream breaks. A stream carries only its own user's results and ends within 2 s of a log-out. Buy one and open `events` in the network panel of the browser (F12) to see the `result` that was pushed; the command shows it in a terminal." },
-    "code": [["web/events.go", "saleEvents"], ["web/events.go", "pushEvents"], ["seckill/news/news.go", "Publish"], ["web/static/result_stream.js", "resultStream"]],
+    "code": [["web/shop_events.go", "saleEvents"], ["web/shop_events.go", "pushEvents"], ["seckill/news/news.go", "Publish"], ["web/static/result_stream.js", "resultStream"]],
     "see": ["page:/"],
     "run": ["L=$(./miaosha users -n 1 --sale 1 --out - | tail -n 1); T=$(echo $L | cut -d, -f3); P=$(echo $L | cut -d, -f4); S=http://127.0.0.1:8080/api; (sleep 1; curl -sX POST $S/sales/1/buy/$P -H \"Authorization: Bearer $T\") & curl -sN --max-time 4 $S/sales/1/events -H \"Authorization: Bearer $T\"", "go test -v -count 1 -run 'TestEventsSendResultAndLeft|TestEventsEndWithTheSession' ./web"]
   },
@@ -66,7 +66,7 @@ export default [
     "also": ["前10个请求", "状态码为200"],
     "zh": { "taught": "收到 200 之后才建立推送连接", "ours": "一样：页面在 buy 答复 202 之后才打开事件流，拿到最后的结果就关上，没有抢的人不占连接；浏览器的 F12、Network 里看得到先后。每个进程里，每个用户最多 5 条流，一共最多 10,000 条。\n课程说只有前 10 个请求要建立连接；这里拿到排队号才建立连接，被拒绝的不连。" },
     "en": { "taught": "Connect for the push only after the 200", "ours": "The same: the page opens its event stream after the 202 of buy and closes it with the final result, so visitors who do not buy hold no connection; the network panel of the browser (F12) shows the order. In each process a user has five streams at most, and all users 10,000.\nThe course lets the first ten requests connect; here those with a ticket open the stream, and a refused buyer does not connect." },
-    "code": [["web/static/purchase.js", "awaitResult"], ["web/static/result_stream.js", "resultStream"], ["web/events.go", "saleEvents"]],
+    "code": [["web/static/purchase.js", "awaitResult"], ["web/static/result_stream.js", "resultStream"], ["web/shop_events.go", "saleEvents"]],
     "see": ["page:/"],
     "run": ["go test -v -count 1 -run TestTwoVisitorsWantTheLastUnit ./web"]
   }
