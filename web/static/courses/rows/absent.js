@@ -6,7 +6,7 @@ export default [
     "also": ["@FeignClient", "EnableDiscoveryClient", "服务提供者", "defaultZone", "渲染服务", "spring-cloud-starter-netflix-eureka-client", "prefer-ip-address", "SecKillOrderFeign", "服务消费者"],
     "zh": { "taught": "微服务：Eureka 注册、Ribbon 负载均衡、Feign 调用", "ours": "这里没有微服务：一个进程就是整个店铺，模块之间是函数调用。没有要注册和发现的服务，一次下单没有几次网络往返，也没有“订单服务超时了，到底扣没扣”。边界靠包：哪个包可以引用哪个，`make borders` 按一张表检查。多台服务器时，nginx 的 `upstream` 列着各个进程，代替 Eureka 的登记；它把请求分给它们，不通就换下一个，代替 Ribbon；`/readyz` 说一个进程现在能不能服务。Feign 的超时和熔断，见“熔断和超时”。" },
     "en": { "taught": "Microservices: registration by Eureka, balancing by Ribbon, calls by Feign", "ours": "There are no microservices here: one process is the whole shop, and its modules call each other as functions. No service has to register or to be found, a purchase has no chain of network calls, and no timeout leaves open whether a unit was taken. The borders are packages: which may import which is a table that `make borders` checks. With several servers, nginx's `upstream` lists the processes, in place of Eureka; nginx divides the requests among them and goes on to the next if one fails, in place of Ribbon; and `/readyz` says whether a process can serve now. For Feign's timeouts see the circuit breaker." },
-    "code": [["deploy/nginx.conf", "upstream"], [".ci/borders", "seckill"], ["web/ops.go", "Ops"]],
+    "code": [["deploy/nginx.conf", "upstream"], [".ci/borders", "seckill"], ["web/serve_ops.go", "Ops"]],
     "see": [],
     "run": ["make borders", "curl -s http://127.0.0.1:8081/readyz"]
   },

@@ -66,7 +66,7 @@ export default [
     "also": ["性能优化", "系统瓶颈", "内存泄漏", "带宽", "磁盘IO", "资源占用", "isp", "硬件", "网络", "大对象"],
     "zh": { "taught": "看 CPU 和内存找瓶颈；优化前后的 QPS", "ours": "`bench --ladder` 让同样的人群去抢：先是没有优化的店铺，再一次加一项，直到完整的店铺，每级给出 QPS、等待、处理器时间和卖得对不对，这就是课程里“优化前后”的对比。`bench --json` 把每单的处理器时间分给本店、Postgres、Redis 和客户端，看得出瓶颈在哪里。运行中有 `/metrics` 和 pprof。" },
     "en": { "taught": "Watching processor and memory to find the bottleneck; QPS before and after", "ours": "`bench --ladder` sends the same crowd to a shop without optimisations and to shops with one more each, up to the whole one, and prints requests a second, waits, processor time and whether each sold exactly: the before and after of the course. `bench --json` divides the processor time of a purchase among shop, Postgres, Redis and client, which shows the bottleneck. A running shop has `/metrics` and pprof." },
-    "code": [["seckill/operator/bench_ladder.go", "rungs"], ["seckill/bench/cost.go", "cost"], ["seckill/bench/usage.go", "MetricsUsage"], ["seckill/metrics.go", "newMetrics"], ["web/ops.go", "Ops"]],
+    "code": [["seckill/operator/bench_ladder.go", "rungs"], ["seckill/bench/cost.go", "cost"], ["seckill/bench/usage.go", "MetricsUsage"], ["seckill/metrics.go", "newMetrics"], ["web/serve_ops.go", "Ops"]],
     "see": ["page:/admin.html#live", "lesson:batch", "lesson:backup"],
     "run": ["./miaosha bench --ladder", "./miaosha bench --seconds 4 --json", "curl -s http://127.0.0.1:8081/metrics | grep ^miaosha_", "./miaosha lab --buyers 5000 --stock 1000 --strategies for-update,guard-unique,lua,shop"]
   },
