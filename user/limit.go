@@ -11,7 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// The limits of log-in, codes and registering. The table in web/limit_table.go says for which route each is.
+// The limits of log-in, codes and registering. The row of a route in web says which of them it has.
 var (
 	LoginsPerAccount  = MustLimit("10/min", 0)
 	CodesPerPhone     = MustLimit("3/10min", 0)

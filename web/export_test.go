@@ -55,6 +55,20 @@ func limitRows() (all []limitRow) {
 	return all
 }
 
+// A Case is what callers receive from a route; see routeCase.
+type Case struct {
+	Route, Body string
+	Want        [5]string
+}
+
+// Cases returns the cases of all routes.
+func Cases() (all []Case) {
+	for _, c := range routeCases {
+		all = append(all, Case{c.route, c.body, c.want})
+	}
+	return all
+}
+
 // WhoMay returns who may ask for a route.
 func WhoMay(route string) string {
 	for _, row := range limitRows() {
