@@ -10,9 +10,9 @@ import (
 
 func (s *accounts) addressRows() []row {
 	return []row{
-		route(get, "/api/account/address", users, first(own, reads, ownNetwork), answerLimit, s.showAddress),
-		route(post, "/api/account/address", users, first(own, pays, ownNetwork), answerLimit, s.setAddress),
-		route(post, "/api/account/address/erase", users, first(own, pays, ownNetwork), answerLimit, s.eraseAddress),
+		route(get, "/api/account/address", anyUser, first(own, reads, ownNetwork), answerLimit, s.showAddress),
+		route(post, "/api/account/address", anyUser, first(own, pays, ownNetwork), answerLimit, s.setAddress),
+		route(post, "/api/account/address/erase", anyUser, first(own, pays, ownNetwork), answerLimit, s.eraseAddress),
 	}
 }
 
@@ -28,9 +28,9 @@ func (s *accounts) showAddress(w http.ResponseWriter, r *http.Request, session u
 	return ok(w, 200, a)
 }
 
-// address reads an address.
-func address(w http.ResponseWriter, r *http.Request) (a order.Address, err error) {
-	if err := body(w, r, &a, false); err != nil {
+// readAddress reads an address.
+func readAddress(w http.ResponseWriter, r *http.Request) (a order.Address, err error) {
+	if err := readBody(w, r, &a, false); err != nil {
 		return a, err
 	}
 	var f inputs
@@ -41,7 +41,7 @@ func address(w http.ResponseWriter, r *http.Request) (a order.Address, err error
 }
 
 func (s *accounts) setAddress(w http.ResponseWriter, r *http.Request, session user.Session) error {
-	a, err := address(w, r)
+	a, err := readAddress(w, r)
 	if err != nil {
 		return err
 	}

@@ -33,8 +33,8 @@ func (s *accounts) loginRows() []row {
 			late("the first if there is a sum; the others after the places in the queue of the hasher, before Postgres; a known device has the last one alone", loginSums, tries, logins, loginDevices), answerLimit, s.login),
 		route(post, "/api/password/reset", everyone,
 			late("the first if there is a sum; the others, which are those of register, after the form; a solved sum goes ahead of the shop's", loginSums, tries, triesNetwork, wrongOfAll), answerLimit, s.resetPassword),
-		route(post, "/api/logout", users, free("none: the session is over after the first"), answerLimit, s.logout),
-		route(post, "/api/password", users, late("after the session and the form; before Postgres", passwords, passwordHour), answerLimit, s.changePassword),
+		route(post, "/api/logout", anyUser, free("none: the session is over after the first"), answerLimit, s.logout),
+		route(post, "/api/password", anyUser, late("after the session and the form; before Postgres", passwords, passwordHour), answerLimit, s.changePassword),
 		route(get, "/api/me", visitors, first(own, ownNetwork), answerLimit, s.me),
 	}
 }
@@ -44,7 +44,7 @@ func (s *accounts) sendCode(w http.ResponseWriter, r *http.Request) error {
 		Phone   string `json:"phone"`
 		Captcha string `json:"captcha"`
 	}
-	if err := body(w, r, &in, false); err != nil {
+	if err := readBody(w, r, &in, false); err != nil {
 		return err
 	}
 	var f inputs
@@ -122,7 +122,7 @@ type codeForm struct {
 // browser's cookie has the secret that goes with the code. check checks what is not the phone or the code: a form that is refused uses
 // up no sum.
 func (s *accounts) usesCode(w http.ResponseWriter, r *http.Request, in any, form *codeForm, check func() error) (from user.From, err error) {
-	if err := body(w, r, in, false); err != nil {
+	if err := readBody(w, r, in, false); err != nil {
 		return from, err
 	}
 	var f inputs
@@ -163,7 +163,7 @@ func (s *accounts) login(w http.ResponseWriter, r *http.Request) error {
 		Password string `json:"password"`
 		Captcha  string `json:"captcha"`
 	}
-	if err := body(w, r, &in, false); err != nil {
+	if err := readBody(w, r, &in, false); err != nil {
 		return err
 	}
 	var f inputs
@@ -251,7 +251,7 @@ func (s *accounts) changePassword(w http.ResponseWriter, r *http.Request, sessio
 		Old string `json:"old"`
 		New string `json:"new"`
 	}
-	if err := body(w, r, &in, false); err != nil {
+	if err := readBody(w, r, &in, false); err != nil {
 		return err
 	}
 	device, err := s.users.ChangePassword(r.Context(), s.sessions, session.UserID, s.desk.token(r), in.Old, in.New)

@@ -29,7 +29,7 @@ func (s *visitorSums) checkPractice(w http.ResponseWriter, r *http.Request) erro
 	var in struct {
 		Captcha string `json:"captcha"`
 	}
-	if err := body(w, r, &in, false); err != nil {
+	if err := readBody(w, r, &in, false); err != nil {
 		return err
 	}
 	if !s.sums.On() {

@@ -12,10 +12,10 @@ import (
 
 func (s *accounts) profileRows() []row {
 	return []row{
-		route(get, "/api/account/sessions", users, first(own, reads, ownNetwork), answerLimit, s.listSessions),
-		route(post, "/api/account/sessions/{session}/end", users, first(own, pays, ownNetwork), answerLimit, s.endSession),
-		route(post, "/api/account/nickname", users, first(own, pays, ownNetwork), answerLimit, s.setNickname),
-		route(post, "/api/account/phone", users,
+		route(get, "/api/account/sessions", anyUser, first(own, reads, ownNetwork), answerLimit, s.listSessions),
+		route(post, "/api/account/sessions/{session}/end", anyUser, first(own, pays, ownNetwork), answerLimit, s.endSession),
+		route(post, "/api/account/nickname", anyUser, first(own, pays, ownNetwork), answerLimit, s.setNickname),
+		route(post, "/api/account/phone", anyUser,
 			late("the first if there is a sum; the others after the session and the form, those of the address and the shop are of register; a solved sum goes ahead of the shop's",
 				loginSums, passwords, passwordHour, tries, triesNetwork, wrongOfAll), answerLimit, s.changePhone),
 	}
@@ -70,7 +70,7 @@ func (s *accounts) setNickname(w http.ResponseWriter, r *http.Request, session u
 	var in struct {
 		Nickname string `json:"nickname"`
 	}
-	if err := body(w, r, &in, false); err != nil {
+	if err := readBody(w, r, &in, false); err != nil {
 		return err
 	}
 	if err := s.users.SetNickname(r.Context(), session.UserID, strings.TrimSpace(in.Nickname)); err != nil {

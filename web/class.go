@@ -49,7 +49,7 @@ func (s *classroom) joinClass(w http.ResponseWriter, r *http.Request) error {
 		Code     string `json:"code"`
 		Nickname string `json:"nickname"`
 	}
-	if err := body(w, r, &in, false); err != nil {
+	if err := readBody(w, r, &in, false); err != nil {
 		return err
 	}
 	name := strings.TrimSpace(in.Nickname)
@@ -85,7 +85,7 @@ func (s *classroom) openClass(w http.ResponseWriter, r *http.Request, by admin.B
 	var in struct {
 		Title string `json:"title"`
 	}
-	if err := body(w, r, &in, false); err != nil {
+	if err := readBody(w, r, &in, false); err != nil {
 		return err
 	}
 	title := typed.Line(in.Title)
@@ -132,7 +132,7 @@ func (s *classroom) removeStudent(w http.ResponseWriter, r *http.Request, by adm
 		Student number `json:"student"`
 		Idle    bool   `json:"idle"` // also all seats without work from the same address
 	}
-	if err := body(w, r, &in, false); err != nil {
+	if err := readBody(w, r, &in, false); err != nil {
 		return err
 	}
 	return s.changeClass(w, r, by, "class.remove", in, func(code string) (classView, error) {
@@ -144,7 +144,7 @@ func (s *classroom) lockClass(w http.ResponseWriter, r *http.Request, by admin.B
 	var in struct {
 		Locked bool `json:"locked"`
 	}
-	if err := body(w, r, &in, false); err != nil {
+	if err := readBody(w, r, &in, false); err != nil {
 		return err
 	}
 	return s.changeClass(w, r, by, "class.lock", in, func(code string) (classView, error) { return s.classes.lock(code, in.Locked) })

@@ -18,11 +18,10 @@ import (
 )
 
 const (
-	maxClasses    = 8
-	maxStudents   = 100              // of a class
-	maxClassTitle = 60               // characters
-	seatLeft      = 10 * time.Minute // without a look at the page of the class or a request to the lab: a student writes a program meanwhile
-	codeLength    = 5
+	maxClasses  = 8
+	maxStudents = 100              // of a class
+	seatLeft    = 10 * time.Minute // without a look at the page of the class or a request to the lab: a student writes a program meanwhile
+	codeLength  = 5
 	// Digits and capitals that no one takes for another one, neither in print nor read aloud: no 0, O, 1, I, and no B, L, S, Z.
 	codeLetters = "23456789ACDEFGHJKMNPQRTUVWXY"
 )

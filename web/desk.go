@@ -54,6 +54,11 @@ func (d *desk) handle(h func(http.ResponseWriter, *http.Request) error) http.Han
 	}
 }
 
+// writeError answers with the refusal of err, as errors.go says.
+func (d *desk) writeError(w http.ResponseWriter, r *http.Request, err error) {
+	writeError(w, r, err, d.log, &d.faults)
+}
+
 func (d *desk) isClosing() bool {
 	select {
 	case <-d.closing:
@@ -112,7 +117,7 @@ func (d *desk) checkPlace(r *http.Request, user int64) error {
 }
 
 // limited runs a handler if the limits allow it.
-func (d *desk) limited(l limits, h sessionHandler) sessionHandler {
+func (d *desk) limited(l ruleBuckets, h sessionHandler) sessionHandler {
 	return func(w http.ResponseWriter, r *http.Request, session user.Session) error {
 		if err := d.allow(l, r, session.UserID); err != nil {
 			return err
@@ -124,7 +129,7 @@ func (d *desk) limited(l limits, h sessionHandler) sessionHandler {
 // allow takes a token from each limit of a route, in the order of its row, and returns the first refusal. The
 // user's limits stand before those of the address: a user who is refused takes nothing from the others behind
 // the address. A route for anyone has no limit of a user; its userID is 0.
-func (d *desk) allow(l limits, r *http.Request, userID int64) error {
+func (d *desk) allow(l ruleBuckets, r *http.Request, userID int64) error {
 	if l.buys {
 		if err := d.bans.Check(userID); err != nil {
 			return err

@@ -7,6 +7,22 @@ import (
 	"time"
 )
 
+// Header values that many answers share, in the form of an http.Header, so that no request allocates
+// them. Nothing may change them.
+var (
+	jsonType     = []string{"application/json; charset=utf-8"}
+	noStore      = []string{"no-store"}
+	noCache      = []string{"no-cache"}
+	ownCache     = []string{"private, no-cache"}
+	keepForever  = []string{"public, max-age=31536000, immutable"}
+	sameOrigin   = []string{"same-origin"}
+	anyOrigin    = []string{"*"}
+	gzipEncoding = []string{"gzip"}
+	zstdEncoding = []string{"zstd"}
+	varyEncoding = []string{"Accept-Encoding"}
+	varySales    = []string{"Accept-Language, Accept-Encoding"}
+)
+
 // encode returns {"code":"ok","data":...}.
 func encode(data any) ([]byte, error) {
 	b, err := json.Marshal(struct {

@@ -224,7 +224,7 @@ func TestAnUnsureChangeIsNotBusy(t *testing.T) {
 		if body := w.Body.String(); w.Code != 504 || w.Header().Get("Retry-After") != "" || !strings.Contains(body, `"unsure"`) || !strings.Contains(body, says) {
 			t.Errorf("%d %v %s", w.Code, w.Header(), body)
 		}
-		if code, msg := (&desk{}).partOfAnswer(r, err); code != "unsure" || !strings.Contains(msg, says) {
+		if code, msg := partOfAnswer(r, err, nil); code != "unsure" || !strings.Contains(msg, says) {
 			t.Errorf("as a part of an answer it is %s, %s", code, msg)
 		}
 	}

@@ -20,9 +20,9 @@ const (
 	maxProgram = 2*lab.MaxSource + maxBody // of a body that has a program of a student: each line end and quote takes two bytes
 )
 
-// body reads the request's body into v: one JSON object of at most 4 KB, with known fields only, each
+// readBody reads the request's body into v: one JSON object of at most 4 KB, with known fields only, each
 // at most once, and nothing after it. If the body is optional, a missing one is an empty object.
-func body(w http.ResponseWriter, r *http.Request, v any, optional bool) error {
+func readBody(w http.ResponseWriter, r *http.Request, v any, optional bool) error {
 	raw, err := rawBody(w, r, maxBody)
 	if err != nil {
 		return err
@@ -36,7 +36,7 @@ func body(w http.ResponseWriter, r *http.Request, v any, optional bool) error {
 	return decode(raw, v)
 }
 
-// programBody is body for a request with a program: at most maxProgram bytes. Its field plan is an object, which is read into plan; without a plan
+// programBody is readBody for a request with a program: at most maxProgram bytes. Its field plan is an object, which is read into plan; without a plan
 // it has none.
 func programBody(w http.ResponseWriter, r *http.Request, v, plan any) error {
 	raw, err := rawBody(w, r, maxProgram)

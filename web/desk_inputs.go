@@ -102,3 +102,10 @@ func needed[T any](f *inputs, name string, value *T) (v T) {
 	}
 	return *value
 }
+
+// readTime returns a time in RFC 3339. It has a year of four digits in every zone, or no answer could show it.
+func readTime(text string) (time.Time, bool) {
+	at, err := time.Parse(time.RFC3339, text)
+	year := at.UTC().Year()
+	return at, err == nil && year >= 1 && year <= 9998
+}

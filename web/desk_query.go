@@ -36,13 +36,6 @@ func readUUID(text string) (uuid.UUID, bool) {
 	return id, err == nil && id.String() == text
 }
 
-// readTime returns a time in RFC 3339. It has a year of four digits in every zone, or no answer could show it.
-func readTime(text string) (time.Time, bool) {
-	at, err := time.Parse(time.RFC3339, text)
-	year := at.UTC().Year()
-	return at, err == nil && year >= 1 && year <= 9998
-}
-
 // pathID returns the {id} of a route, or missing if it is not the spelling of an id.
 func pathID(r *http.Request, missing error) (int64, error) {
 	id, ok := readID(chi.URLParam(r, "id"))

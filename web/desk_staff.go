@@ -19,8 +19,8 @@ type adminHandler = func(w http.ResponseWriter, r *http.Request, by admin.By) er
 
 // staffWith are the logged-in users with one of the roles.
 func staffWith(name string, roles ...string) audience[adminHandler] {
-	return audience[adminHandler]{name, func(d *desk, l limits, h adminHandler) openHandler {
-		return users.door(d, l, func(w http.ResponseWriter, r *http.Request, session user.Session) error {
+	return audience[adminHandler]{name, func(d *desk, l ruleBuckets, h adminHandler) openHandler {
+		return anyUser.door(d, l, func(w http.ResponseWriter, r *http.Request, session user.Session) error {
 			if session.Role == user.RoleDue {
 				return errNewPassword
 			}
@@ -39,7 +39,7 @@ var (
 
 // keyedAdmins are admins whose change is made once for each key.
 func keyedAdmins(store *admin.Store) audience[adminHandler] {
-	return audience[adminHandler]{admins.name, func(d *desk, l limits, h adminHandler) openHandler { return admins.door(d, l, keyed(store, h)) }}
+	return audience[adminHandler]{admins.name, func(d *desk, l ruleBuckets, h adminHandler) openHandler { return admins.door(d, l, keyed(store, h)) }}
 }
 
 // keyHeader has the key that a form of the staff keeps until it has an answer. Programs may leave it out.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"maps"
 	"math"
 	"math/rand/v2"
@@ -18,6 +19,7 @@ import (
 	"github.com/go-chi/chi/v5"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgconn"
+	"golang.org/x/time/rate"
 
 	"miaosha/goods"
 	"miaosha/order"
@@ -164,7 +166,7 @@ var retrySoon = [][]string{{"1"}, {"2"}}
 // writeError answers with the refusal of err. For any other error it answers internal with an id, and
 // logs the error under that id. The first loop is for speed: a crowd gets these refusals as bytes that
 // are ready.
-func (d *desk) writeError(w http.ResponseWriter, r *http.Request, err error) {
+func writeError(w http.ResponseWriter, r *http.Request, err error, log *slog.Logger, faults *rate.Sometimes) {
 	for i := range refusals {
 		if f := &refusals[i]; err == f.err {
 			f.write(w, r)
@@ -216,12 +218,12 @@ func (d *desk) writeError(w http.ResponseWriter, r *http.Request, err error) {
 		return
 	}
 	if isUnavailable(err) {
-		d.faults.Do(func() { d.log.Error("a store is unavailable", "path", routePattern(r), "err", err) })
-		d.writeError(w, r, seckill.ErrBusy)
+		faults.Do(func() { log.Error("a store is unavailable", "path", routePattern(r), "err", err) })
+		writeError(w, r, seckill.ErrBusy, log, faults)
 		return
 	}
 	id := uuid.NewString()
-	d.log.Error("internal error", "id", id, "method", r.Method, "path", routePattern(r), "err", err)
+	log.Error("internal error", "id", id, "method", r.Method, "path", routePattern(r), "err", err)
 	zh, en := internalMsg(id)
 	refuse(w, r, 500, "internal", zh, en, map[string]any{"id": id})
 }
@@ -251,13 +253,13 @@ func codeAndMsg(r *http.Request, err error, id string) (code, msg string) {
 }
 
 // partOfAnswer is codeAndMsg for an error of one of many things that a request did. It logs what is no refusal.
-func (d *desk) partOfAnswer(r *http.Request, err error) (code, msg string) {
+func partOfAnswer(r *http.Request, err error, log *slog.Logger) (code, msg string) {
 	if refusalOf(err) == nil && isUnavailable(err) {
 		err = seckill.ErrBusy
 	}
 	id := uuid.NewString()
 	if refusalOf(err) == nil {
-		d.log.Error("internal error", "id", id, "method", r.Method, "path", routePattern(r), "err", err)
+		log.Error("internal error", "id", id, "method", r.Method, "path", routePattern(r), "err", err)
 	}
 	return codeAndMsg(r, err, id)
 }

@@ -15,6 +15,15 @@ import (
 	"miaosha/user"
 )
 
+// Bounds that answers name.
+const (
+	maxExtension  = 24 * 60 // minutes by which an order is extended at once
+	maxLinkHours  = 30 * 24 // for which a link is good
+	maxClassTitle = 60      // characters
+	labOwn        = 3       // jobs of one caller that wait or work
+	labAddress    = 32      // jobs from one address that wait or work: a class behind it, not the whole line
+)
+
 // fieldError is a bad request in a field that has a name. The reason is "" if the field has no other form
 // than a right one; fieldMsgs has the messages.
 type fieldError struct{ field, reason string }

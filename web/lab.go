@@ -57,7 +57,7 @@ func (s *laboratory) rows() []row {
 
 // inLab are administrators, and in the sandbox all.
 func (s *laboratory) inLab() audience[labHandler] {
-	return audience[labHandler]{"lab", func(d *desk, l limits, h labHandler) openHandler {
+	return audience[labHandler]{"lab", func(d *desk, l ruleBuckets, h labHandler) openHandler {
 		behind := func(w http.ResponseWriter, r *http.Request, caller labCaller) (err error) {
 			if err := d.allow(l, r, caller.user); err != nil {
 				return err
@@ -179,12 +179,12 @@ func (s *laboratory) startLab(w http.ResponseWriter, r *http.Request, caller lab
 	if err != nil {
 		return err
 	}
-	return begun(w, job)
+	return answerBegun(w, job)
 }
 
 // readPlan returns the plan of a run that a request has.
 func readPlan(w http.ResponseWriter, r *http.Request) (plan lab.Plan, err error) {
-	if err := body(w, r, &plan, false); err != nil {
+	if err := readBody(w, r, &plan, false); err != nil {
 		return plan, err
 	}
 	err = plan.Validate()
@@ -211,8 +211,8 @@ func (s *laboratory) showLabSource(w http.ResponseWriter, r *http.Request, _ lab
 	return ok(w, 200, files)
 }
 
-// begun answers with the id of a job whose result is read later.
-func begun(w http.ResponseWriter, job *labJob) error {
+// answerBegun answers with the id of a job whose result is read later.
+func answerBegun(w http.ResponseWriter, job *labJob) error {
 	return ok(w, http.StatusAccepted, struct {
 		Run string `json:"run"`
 	}{job.ID})
@@ -267,7 +267,7 @@ func (s *laboratory) raceInLab(w http.ResponseWriter, r *http.Request, caller la
 		Seed     uint64 `json:"seed"`
 		Async    bool   `json:"async"`
 	}
-	if err := body(w, r, &in, false); err != nil {
+	if err := readBody(w, r, &in, false); err != nil {
 		return err
 	}
 	if !slices.ContainsFunc(s.lab.strategies, func(info lab.StrategyInfo) bool { return info.Name == in.Strategy }) {
@@ -284,7 +284,7 @@ func (s *laboratory) tryInLab(w http.ResponseWriter, r *http.Request, caller lab
 		Seed       uint64 `json:"seed"`
 		Async      bool   `json:"async"`
 	}
-	if err := body(w, r, &in, false); err != nil {
+	if err := readBody(w, r, &in, false); err != nil {
 		return err
 	}
 	if !slices.Contains(lab.Experiments(), in.Experiment) {
@@ -302,7 +302,7 @@ func (s *laboratory) leaveOutInLab(w http.ResponseWriter, r *http.Request, calle
 		Without string `json:"without"`
 		Async   bool   `json:"async"`
 	}
-	if err := body(w, r, &in, false); err != nil {
+	if err := readBody(w, r, &in, false); err != nil {
 		return err
 	}
 	if in.Without != "" && !slices.Contains(lab.Defences(), in.Without) {
@@ -343,7 +343,7 @@ func (s *laboratory) short(w http.ResponseWriter, r *http.Request, caller labCal
 		return err
 	}
 	if async {
-		return begun(w, job)
+		return answerBegun(w, job)
 	}
 	if err := s.lab.wait(r.Context(), job); err != nil {
 		return err

@@ -21,8 +21,6 @@ import (
 const (
 	labLimit   = 20 * time.Second // of a race and of an experiment, without its wait; a run has a limit of its own
 	labRoom    = 40               // jobs that wait: a class
-	labOwn     = 3                // jobs of one caller that wait or work
-	labAddress = 32               // jobs from one address that wait or work: a class behind it, not the whole line
 	labKept    = 60               // ended jobs whose results can still be read
 	labKeptOwn = 10               // those of one caller
 

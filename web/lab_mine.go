@@ -73,7 +73,7 @@ func (s *laboratory) judgeProgram(w http.ResponseWriter, r *http.Request, caller
 	if err != nil {
 		return err
 	}
-	return begun(w, job)
+	return answerBegun(w, job)
 }
 
 // exercises returns the ladder, and after it the algorithms of courses.
@@ -132,5 +132,5 @@ func (s *laboratory) judgeExercise(w http.ResponseWriter, r *http.Request, calle
 	if err != nil {
 		return err
 	}
-	return begun(w, job)
+	return answerBegun(w, job)
 }

@@ -77,8 +77,8 @@ func newLimiter(cfg Config) *limiter { return &limiter{cfg, map[*limit]*buckets{
 func (l *limiter) bucket(of *limit) *buckets { return l.made[of] }
 
 // of returns the limits of a rule, without those from which a domain takes.
-func (l *limiter) of(r rule) limits {
-	all := limits{buys: r.buys}
+func (l *limiter) of(r rule) ruleBuckets {
+	all := ruleBuckets{buys: r.buys}
 	for _, one := range r.limits {
 		if one.in != "" {
 			continue
@@ -92,17 +92,17 @@ func (l *limiter) of(r rule) limits {
 }
 
 // atTheDoor makes the buckets of a rule, and returns the limits that the door keeps.
-func (l *limiter) atTheDoor(r rule) limits {
+func (l *limiter) atTheDoor(r rule) ruleBuckets {
 	all := l.of(r)
 	l.of(rule{limits: r.words})
 	if r.late {
-		return limits{}
+		return ruleBuckets{}
 	}
 	return all
 }
 
-// limits are those of one rule.
-type limits struct {
+// ruleBuckets are the buckets of one rule.
+type ruleBuckets struct {
 	buys    bool
 	buckets []*buckets // in the order in which they count
 }

@@ -16,9 +16,8 @@ import (
 )
 
 const (
-	maxGuests    = 500     // event streams of the live view with a link, or of everyone if it is public
-	maxLinkHours = 30 * 24 // for which a link is good
-	linkHeader   = "X-Live-Link"
+	maxGuests  = 500 // event streams of the live view with a link, or of everyone if it is public
+	linkHeader = "X-Live-Link"
 )
 
 // liveView streams what the shop does, to the staff and to those with a link.
@@ -141,7 +140,7 @@ func (s *liveView) shareLive(w http.ResponseWriter, r *http.Request, by admin.By
 	var in struct {
 		Hours number `json:"hours"`
 	}
-	if err := body(w, r, &in, false); err != nil {
+	if err := readBody(w, r, &in, false); err != nil {
 		return err
 	}
 	if in.Hours < 1 || in.Hours > maxLinkHours {

@@ -116,7 +116,7 @@ func (s *goodsOffice) checkImage(ctx context.Context, image string) error {
 // addItem adds an item to the catalogue.
 func (s *goodsOffice) addItem(w http.ResponseWriter, r *http.Request, by admin.By) error {
 	var in itemInput
-	if err := body(w, r, &in, false); err != nil {
+	if err := readBody(w, r, &in, false); err != nil {
 		return err
 	}
 	it, err := s.item(r.Context(), in)
@@ -139,7 +139,7 @@ func (s *goodsOffice) editItem(w http.ResponseWriter, r *http.Request, by admin.
 		return err
 	}
 	var in itemInput
-	if err := body(w, r, &in, false); err != nil {
+	if err := readBody(w, r, &in, false); err != nil {
 		return err
 	}
 	it, err := s.item(r.Context(), in)

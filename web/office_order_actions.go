@@ -43,9 +43,6 @@ func (s *ordersOffice) changeOrder(change func(*admin.Store, context.Context, ad
 	}
 }
 
-// The minutes by which an order is extended at once.
-const maxExtension = 24 * 60
-
 func (s *ordersOffice) extendOrder(w http.ResponseWriter, r *http.Request, by admin.By) error {
 	var in struct {
 		Minutes number `json:"minutes"`
@@ -54,7 +51,7 @@ func (s *ordersOffice) extendOrder(w http.ResponseWriter, r *http.Request, by ad
 	if err != nil {
 		return err
 	}
-	if err := body(w, r, &in, false); err != nil {
+	if err := readBody(w, r, &in, false); err != nil {
 		return err
 	}
 	if in.Minutes < 1 || in.Minutes > maxExtension {
@@ -75,7 +72,7 @@ func (s *ordersOffice) confirmOrder(w http.ResponseWriter, r *http.Request, by a
 	if err != nil {
 		return err
 	}
-	if err := body(w, r, &in, false); err != nil {
+	if err := readBody(w, r, &in, false); err != nil {
 		return err
 	}
 	status, err := s.admin.Confirm(r.Context(), by, id, typed.Reference(in.Reference))
@@ -96,7 +93,7 @@ func (s *ordersOffice) shipOrder(w http.ResponseWriter, r *http.Request, by admi
 	if err != nil {
 		return err
 	}
-	if err := body(w, r, &in, false); err != nil {
+	if err := readBody(w, r, &in, false); err != nil {
 		return err
 	}
 	var f inputs
@@ -150,7 +147,7 @@ func (in refunds) read() (ids []uuid.UUID, f admin.OrderFilter, err error) {
 // those of the first, too, and refunds no more than the first could.
 func (s *ordersOffice) refundOrders(w http.ResponseWriter, r *http.Request, by admin.By) error {
 	var in refunds
-	if err := body(w, r, &in, false); err != nil {
+	if err := readBody(w, r, &in, false); err != nil {
 		return err
 	}
 	ids, f, err := in.read()
@@ -189,7 +186,7 @@ func (s *ordersOffice) refundOrders(w http.ResponseWriter, r *http.Request, by a
 	for _, done := range s.admin.RefundAll(r.Context(), by, ids) {
 		is := result{Order: done.Order, Code: "ok"}
 		if done.Err != nil {
-			is.Code, is.Msg = s.desk.partOfAnswer(r, done.Err)
+			is.Code, is.Msg = partOfAnswer(r, done.Err, s.desk.log)
 		}
 		out.Orders = append(out.Orders, is)
 	}

@@ -65,7 +65,7 @@ func (s *paymentsOffice) returnPayment(w http.ResponseWriter, r *http.Request, b
 	if err != nil {
 		return err
 	}
-	if err := body(w, r, &in, false); err != nil {
+	if err := readBody(w, r, &in, false); err != nil {
 		return err
 	}
 	if err := s.admin.ReturnByHand(r.Context(), by, id, s.payments.asked(), typed.Line(in.Note)); err != nil {

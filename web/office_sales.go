@@ -116,7 +116,7 @@ func (s *salesOffice) addSale(w http.ResponseWriter, r *http.Request, by admin.B
 		itemInput
 		termsInput
 	}
-	if err := body(w, r, &in, false); err != nil {
+	if err := readBody(w, r, &in, false); err != nil {
 		return err
 	}
 	sale := admin.NewSale{GoodsID: int64(in.GoodsID), State: in.State}
@@ -213,7 +213,7 @@ func (s *salesOffice) changeSaleTo(w http.ResponseWriter, r *http.Request, by ad
 	if err != nil {
 		return err
 	}
-	if err := body(w, r, in, false); err != nil {
+	if err := readBody(w, r, in, false); err != nil {
 		return err
 	}
 	change, err := read()
@@ -253,7 +253,7 @@ func (s *salesOffice) addPlan(w http.ResponseWriter, r *http.Request, by admin.B
 		Action string `json:"action"`
 		At     string `json:"at"`
 	}
-	if err := body(w, r, &in, false); err != nil {
+	if err := readBody(w, r, &in, false); err != nil {
 		return err
 	}
 	f := inputs{}

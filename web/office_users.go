@@ -51,7 +51,7 @@ func (s *peopleOffice) adminUsers(w http.ResponseWriter, r *http.Request, by adm
 
 // adminUser answers with one account: its orders by status, and its roles.
 func (s *peopleOffice) adminUser(w http.ResponseWriter, r *http.Request, by admin.By) error {
-	id, err := userID(r)
+	id, err := personID(r)
 	if err != nil {
 		return err
 	}
@@ -66,10 +66,10 @@ func (s *peopleOffice) setRole(w http.ResponseWriter, r *http.Request, by admin.
 	var in struct {
 		Role string `json:"role"`
 	}
-	if err := body(w, r, &in, false); err != nil {
+	if err := readBody(w, r, &in, false); err != nil {
 		return err
 	}
-	id, err := userID(r)
+	id, err := personID(r)
 	if err != nil {
 		return err
 	}
@@ -88,7 +88,7 @@ func (s *peopleOffice) changeUser(change func(*admin.Store, context.Context, adm
 		if err := refuseBody(w, r); err != nil {
 			return err
 		}
-		id, err := userID(r)
+		id, err := personID(r)
 		if err != nil {
 			return err
 		}
@@ -99,5 +99,5 @@ func (s *peopleOffice) changeUser(change func(*admin.Store, context.Context, adm
 	}
 }
 
-// userID returns the {id} of a user's route, or admin.ErrNoUser if it is none.
-func userID(r *http.Request) (int64, error) { return pathID(r, admin.ErrNoUser) }
+// personID returns the {id} of a user's route, or admin.ErrNoUser if it is none.
+func personID(r *http.Request) (int64, error) { return pathID(r, admin.ErrNoUser) }

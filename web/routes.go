@@ -14,13 +14,13 @@ type row struct {
 	who          string // may ask
 	rule         rule
 	within       time.Duration
-	open         func(*desk, limits) openHandler
+	open         func(*desk, ruleBuckets) openHandler
 }
 
 // route makes a row. A call without who may ask, or without a rule of limits, does not compile, and neither does a handler
 // that is not for those who may ask. method is get, post or getAndHead; within is the time limit of an answer.
 func route[H any](method, path string, by audience[H], of rule, within time.Duration, h H) row {
-	return row{method, path, by.name, of, within, func(d *desk, l limits) openHandler { return by.door(d, l, h) }}
+	return row{method, path, by.name, of, within, func(d *desk, l ruleBuckets) openHandler { return by.door(d, l, h) }}
 }
 
 const (
@@ -39,11 +39,11 @@ const (
 // audience is who may ask for a route. The door lets them in to a handler of their kind, behind the limits, and refuses all others.
 type audience[H any] struct {
 	name string // in README.md
-	door func(*desk, limits, H) openHandler
+	door func(*desk, ruleBuckets, H) openHandler
 }
 
 var (
-	everyone = audience[openHandler]{"anyone", func(d *desk, l limits, h openHandler) openHandler {
+	everyone = audience[openHandler]{"anyone", func(d *desk, l ruleBuckets, h openHandler) openHandler {
 		return func(w http.ResponseWriter, r *http.Request) error {
 			if err := d.allow(l, r, 0); err != nil {
 				return err
@@ -51,17 +51,17 @@ var (
 			return h(w, r)
 		}
 	}}
-	visitors = audience[sessionHandler]{"anyone", func(d *desk, l limits, h sessionHandler) openHandler {
+	visitors = audience[sessionHandler]{"anyone", func(d *desk, l ruleBuckets, h sessionHandler) openHandler {
 		return d.orVisitor(d.loggedIn(d.limited(l, h)))
 	}}
-	users  = audience[sessionHandler]{"user", func(d *desk, l limits, h sessionHandler) openHandler { return d.loggedIn(d.limited(l, h)) }}
-	buyers = withID("user", saleID)
-	owners = withID("owner", orderID)
+	anyUser = audience[sessionHandler]{"user", func(d *desk, l ruleBuckets, h sessionHandler) openHandler { return d.loggedIn(d.limited(l, h)) }}
+	buyers  = withID("user", saleID)
+	owners  = withID("owner", orderID)
 )
 
-// withID is users, for a handler that takes the {id} of its route. read is saleID or orderID.
+// withID is anyUser, for a handler that takes the {id} of its route. read is saleID or orderID.
 func withID[ID any](name string, read func(*http.Request) (ID, error)) audience[idHandler[ID]] {
-	return audience[idHandler[ID]]{name, func(d *desk, l limits, h idHandler[ID]) openHandler { return users.door(d, l, byID(read, h)) }}
+	return audience[idHandler[ID]]{name, func(d *desk, l ruleBuckets, h idHandler[ID]) openHandler { return anyUser.door(d, l, byID(read, h)) }}
 }
 
 // byID runs a handler with the {id} of its route.
@@ -79,7 +79,7 @@ func byID[ID any](read func(*http.Request) (ID, error), h idHandler[ID]) session
 func onlyIf[H any](has bool, by audience[H]) audience[H] {
 	by.name += ", in a sandbox"
 	if !has {
-		by.door = func(*desk, limits, H) openHandler { return noPage }
+		by.door = func(*desk, ruleBuckets, H) openHandler { return noPage }
 	}
 	return by
 }

@@ -39,7 +39,7 @@ func (s *playground) forBots() audience[adminHandler] {
 	if s.demo == nil || !s.demo.Local {
 		return onlyIf(s.demo != nil, admins)
 	}
-	return audience[adminHandler]{"anyone", func(_ *desk, _ limits, h adminHandler) openHandler {
+	return audience[adminHandler]{"anyone", func(_ *desk, _ ruleBuckets, h adminHandler) openHandler {
 		return func(w http.ResponseWriter, r *http.Request) error { return h(w, r, admin.By{}) }
 	}}
 }
@@ -49,7 +49,7 @@ func (s *playground) startBots(w http.ResponseWriter, r *http.Request, by admin.
 	var in struct {
 		Sale int64 `json:"sale"`
 	}
-	if err := body(w, r, &in, false); err != nil {
+	if err := readBody(w, r, &in, false); err != nil {
 		return err
 	}
 	sale, _, err := s.cache.Sale(r.Context(), in.Sale)
@@ -88,7 +88,7 @@ func (s *playground) startFault(w http.ResponseWriter, r *http.Request, by admin
 		Fault   string `json:"fault"`
 		Seconds number `json:"seconds"`
 	}
-	if err := body(w, r, &in, false); err != nil {
+	if err := readBody(w, r, &in, false); err != nil {
 		return err
 	}
 	if why, there := s.demo.Teacher.Can()[in.Fault]; !there || why != "" {
@@ -125,7 +125,7 @@ func (s *playground) demoLogin(w http.ResponseWriter, r *http.Request) error {
 	var in struct {
 		As string `json:"as"`
 	}
-	if err := body(w, r, &in, false); err != nil {
+	if err := readBody(w, r, &in, false); err != nil {
 		return err
 	}
 	demo, there := s.demo.Accounts[in.As]

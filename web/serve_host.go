@@ -16,13 +16,13 @@ import (
 // checkHost refuses requests whose Host is none of this shop: it passes them to refuse. On a listener
 // that other machines reach every name is accepted, unless names are given. Requests of exempt peers
 // are not checked.
-func (ls *Listeners) checkHost(l net.Listener, exempt func(netip.Addr) bool, refuse, next http.Handler) http.Handler {
-	names := ls.config.AllowHost
+func checkHost(c Listen, l net.Listener, exempt func(netip.Addr) bool, refuse, next http.Handler) http.Handler {
+	names := c.AllowHost
 	if len(names) == 0 && !l.Addr().(*net.TCPAddr).IP.IsLoopback() {
 		return next
 	}
-	if ls.config.TLSDomain != "" {
-		names = append(slices.Clone(names), ls.config.TLSDomain)
+	if c.TLSDomain != "" {
+		names = append(slices.Clone(names), c.TLSDomain)
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if hostAllowed(r.Host, names) {

@@ -364,7 +364,7 @@ func (ls *Listeners) Serve(ctx context.Context, shop *Server, ops http.Handler, 
 	errorLog := stdlog.New(serverLog{log}, "", 0)
 	// One time limit for the header and the body, which has at most 4 KB: a second limit costs each
 	// request a system timer.
-	handler := ls.checkHost(ls.shop, shop.desk.isProxy, shop.headers(http.HandlerFunc(shop.refuseHost)), shop)
+	handler := checkHost(ls.config, ls.shop, shop.desk.isProxy, shop.headers(http.HandlerFunc(shop.refuseHost)), shop)
 	front := &http.Server{Handler: handler, TLSConfig: ls.tls.Clone(), ErrorLog: errorLog, ReadTimeout: 8 * time.Second,
 		WriteTimeout: 30 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: maxHeader, ConnState: ls.limit.connState, ConnContext: connContext}
 	ls.limit.exempt = shop.desk.isProxy
@@ -410,7 +410,7 @@ func (ls *Listeners) Serve(ctx context.Context, shop *Server, ops http.Handler, 
 	serve(full, ls.overflow)
 	if ls.ops != nil {
 		none := func(netip.Addr) bool { return false } // no proxy is between the operator and this address
-		ops = ls.checkHost(ls.ops, none, http.HandlerFunc(refuseOpsHost), sameOriginOnly(ops))
+		ops = checkHost(ls.config, ls.ops, none, http.HandlerFunc(refuseOpsHost), sameOriginOnly(ops))
 		serve(&http.Server{Handler: ops, ErrorLog: errorLog, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute,
 			MaxHeaderBytes: maxHeader}, ls.ops)
 	}

@@ -27,7 +27,7 @@ type buyerOrders struct {
 
 func (s *buyerOrders) rows() []row {
 	rows := []row{
-		route(get, "/api/orders", users, first(own, reads, ownNetwork), answerLimit, s.listOrders),
+		route(get, "/api/orders", anyUser, first(own, reads, ownNetwork), answerLimit, s.listOrders),
 		route(get, "/api/orders/{id}", owners, first(own, reads, ownNetwork), answerLimit, s.showOrder),
 		route(get, "/api/orders/{id}/ticket", owners, first(own, reads, ownNetwork), answerLimit, s.orderTicket),
 		route(post, "/api/orders/{id}/pay", owners, first(own, pays, ownNetwork).then("at most 5 payments of an order"), answerLimit, s.pay),
@@ -174,7 +174,7 @@ func (s *buyerOrders) useCashier(w http.ResponseWriter, r *http.Request, session
 	var in struct {
 		Action string `json:"action"`
 	}
-	if err := body(w, r, &in, false); err != nil {
+	if err := readBody(w, r, &in, false); err != nil {
 		return err
 	}
 	p, err := s.orders.PaymentOf(r.Context(), session.UserID, id)
@@ -216,7 +216,7 @@ func (s *buyerOrders) orderTicket(w http.ResponseWriter, r *http.Request, sessio
 
 // setOrderAddress sets the address of an order that is paid and not shipped yet.
 func (s *buyerOrders) setOrderAddress(w http.ResponseWriter, r *http.Request, session user.Session, id uuid.UUID) error {
-	a, err := address(w, r)
+	a, err := readAddress(w, r)
 	if err != nil {
 		return err
 	}

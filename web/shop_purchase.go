@@ -31,7 +31,7 @@ type purchases struct {
 	sums      *captcha.Sums
 	counts    *live.Counts
 	streams   *streamPlaces
-	buyLimits limits
+	buyLimits ruleBuckets
 }
 
 func (s *purchases) rows() []row {
@@ -91,7 +91,7 @@ func (s *purchases) address(w http.ResponseWriter, r *http.Request, session user
 	var in struct {
 		Captcha string `json:"captcha"`
 	}
-	if err := body(w, r, &in, true); err != nil {
+	if err := readBody(w, r, &in, true); err != nil {
 		return err
 	}
 	if s.sums.On() {
@@ -197,7 +197,7 @@ func (s *purchases) countBuy(w http.ResponseWriter, r *http.Request) error {
 
 // counted is buyers, with each answer counted for the live view, also one of the limits.
 func (s *purchases) counted(step live.Step) audience[saleHandler] {
-	return audience[saleHandler]{buyers.name, func(d *desk, l limits, h saleHandler) openHandler {
+	return audience[saleHandler]{buyers.name, func(d *desk, l ruleBuckets, h saleHandler) openHandler {
 		return d.loggedIn(func(w http.ResponseWriter, r *http.Request, session user.Session) error {
 			began := time.Now()
 			err := d.limited(l, byID(saleID, h))(w, r, session)

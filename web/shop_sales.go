@@ -138,7 +138,7 @@ const (
 // prepared holds the answers about sales, ready to be sent.
 type prepared struct {
 	compressor *compressor
-	lists      responseCache[responseKey, list]
+	lists      responseCache[responseKey, saleList]
 	details    responseCache[responseKey, detail]
 	menu       responseCache[struct{}, slotMenu]
 }
@@ -148,7 +148,7 @@ func newPrepared() (*prepared, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &prepared{c, newResponseCache[responseKey, list](listsKept), newResponseCache[responseKey, detail](detailsKept),
+	return &prepared{c, newResponseCache[responseKey, saleList](listsKept), newResponseCache[responseKey, detail](detailsKept),
 		newResponseCache[struct{}, slotMenu](1)}, nil
 }
 
@@ -159,9 +159,9 @@ type responseKey struct {
 	zh bool
 }
 
-// list is a list of sales as an answer, with the rows that it was made of. It is fresh until the cache
+// saleList is a list of sales as an answer, with the rows that it was made of. It is fresh until the cache
 // reads the rows again, until a sale starts or ends, or for listLife.
-type list struct {
+type saleList struct {
 	*encoded
 	rows      []goods.Sale
 	madeAt    time.Time
@@ -175,8 +175,8 @@ func (s *catalogue) listSales(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	l, err := s.prepared.lists.get(responseKey{slot, zh},
-		func(l *list) bool { return l.fresh(rows, now) },
-		func(old *list) (*list, error) { return s.makeList(old, rows, zh) })
+		func(l *saleList) bool { return l.fresh(rows, now) },
+		func(old *saleList) (*saleList, error) { return s.makeList(old, rows, zh) })
 	if err != nil {
 		return err
 	}
@@ -202,14 +202,14 @@ func (s *catalogue) saleRows(r *http.Request, now time.Time) (slot int64, rows [
 }
 
 // fresh reports whether the list may be sent at the shop's time now, if rows are the rows in the cache.
-func (l *list) fresh(rows []goods.Sale, now time.Time) bool {
+func (l *saleList) fresh(rows []goods.Sale, now time.Time) bool {
 	same := len(l.rows) == len(rows) && (len(rows) == 0 || &l.rows[0] == &rows[0]) // from the same read
 	return same && time.Since(l.madeAt) < listLife && (l.changesAt.IsZero() || now.Before(l.changesAt))
 }
 
 // makeList returns a new list. If its body is the old one, the list takes over what is compressed already.
-func (s *catalogue) makeList(old *list, rows []goods.Sale, zh bool) (*list, error) {
-	l, now := &list{rows: rows, madeAt: time.Now()}, s.rush.Now()
+func (s *catalogue) makeList(old *saleList, rows []goods.Sale, zh bool) (*saleList, error) {
+	l, now := &saleList{rows: rows, madeAt: time.Now()}, s.rush.Now()
 	out := make([]saleJSON, 0, len(rows))
 	for _, g := range rows {
 		out = append(out, s.newSaleJSON(g, now, s.rush.Left(g), zh))

@@ -11,17 +11,17 @@ func TestListIsFreshUntilItMayHaveChanged(t *testing.T) {
 	now := time.Now()
 	read, again := []goods.Sale{{ID: 1}, {ID: 2}}, []goods.Sale{{ID: 1}, {ID: 2}}
 	for name, c := range map[string]struct {
-		list
+		saleList
 		rows []goods.Sale
 		want bool
 	}{
-		"unchanged":                 {list{rows: read, madeAt: now}, read, true},
-		"empty":                     {list{madeAt: now}, []goods.Sale{}, true},
-		"read again":                {list{rows: read, madeAt: now}, again, false},
-		"fewer rows":                {list{rows: read, madeAt: now}, read[:1], false},
-		"other units may be left":   {list{rows: read, madeAt: now.Add(-listLife)}, read, false},
-		"just before a sale starts": {list{rows: read, madeAt: now, changesAt: now.Add(1)}, read, true},
-		"the moment a sale starts":  {list{rows: read, madeAt: now, changesAt: now}, read, false},
+		"unchanged":                 {saleList{rows: read, madeAt: now}, read, true},
+		"empty":                     {saleList{madeAt: now}, []goods.Sale{}, true},
+		"read again":                {saleList{rows: read, madeAt: now}, again, false},
+		"fewer rows":                {saleList{rows: read, madeAt: now}, read[:1], false},
+		"other units may be left":   {saleList{rows: read, madeAt: now.Add(-listLife)}, read, false},
+		"just before a sale starts": {saleList{rows: read, madeAt: now, changesAt: now.Add(1)}, read, true},
+		"the moment a sale starts":  {saleList{rows: read, madeAt: now, changesAt: now}, read, false},
 	} {
 		if got := c.fresh(c.rows, now); got != c.want {
 			t.Errorf("%s: fresh is %t, want %t", name, got, c.want)

@@ -72,7 +72,7 @@ func New(cfg Config, d Deps, self string) (*Server, error) {
 	return s, nil
 }
 
-// newHandlers gives each handler what it needs.
+// newHandlers makes the handlers, each with its dependencies.
 func newHandlers(desk *desk, cfg Config, d Deps, self string) (h handlers, err error) {
 	prepared, err := newPrepared()
 	if err != nil {

@@ -178,8 +178,8 @@ func (s *Server) oneMeaning(next http.Handler) http.Handler {
 	})
 }
 
-// held is how long a request beyond the limit of all requests of its address waits for its refusal.
-const held = time.Second
+// refusalWait is how long a request beyond the limit of all requests of its address waits for its refusal.
+const refusalWait = time.Second
 
 // bound refuses what an address asks for beyond the limit of all its requests. A refusal costs as much as an answer from memory, so it
 // waits: a client that never stops receives as many refusals a second as it has connections. Whoever measures the shop at its own machine
@@ -203,7 +203,7 @@ func (s *Server) bound(next http.Handler) http.Handler {
 			}
 			return
 		}
-		wait := time.NewTimer(held)
+		wait := time.NewTimer(refusalWait)
 		defer wait.Stop()
 		select {
 		case <-wait.C:
