@@ -30,9 +30,11 @@ func (s *classroom) rows() []row {
 	teachers, students := onlyIf(s.sandbox, admins), onlyIf(s.sandbox, everyone)
 	return []row{
 		route(get, "/api/sandbox/classes", teachers, first(staff), answerLimit, s.listClasses),
-		route(post, "/api/sandbox/classes", onlyIf(s.sandbox, keyedAdmins(s.admin)), first(staff).then("at most 8 classes are open"), answerLimit, s.openClass),
+		route(post, "/api/sandbox/classes", onlyIf(s.sandbox, keyedAdmins(s.admin)), first(staff).then("at most 8 classes are open"),
+			answerLimit, s.openClass),
 		route(get, "/api/sandbox/classes/{code}", teachers, first(staff), answerLimit, s.showClass),
-		route(post, "/api/sandbox/classes/{code}/run", teachers, first(staff).then("the lab does one job at a time"), answerLimit, s.runInClass),
+		route(post, "/api/sandbox/classes/{code}/run", teachers, first(staff).then("the lab does one job at a time"),
+			answerLimit, s.runInClass),
 		route(post, "/api/sandbox/classes/{code}/remove", teachers, first(staff), answerLimit, s.removeStudent),
 		route(post, "/api/sandbox/classes/{code}/lock", teachers, first(staff), answerLimit, s.lockClass),
 		route(post, "/api/sandbox/classes/{code}/close", teachers, first(staff), answerLimit, s.closeClass),

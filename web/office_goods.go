@@ -29,7 +29,8 @@ func (s *goodsOffice) rows() []row {
 		route(post, "/api/admin/goods", keyed, first(staff), answerLimit, s.addItem),
 		route(get, "/api/admin/goods/{id}", theStaff, first(staff), answerLimit, s.adminItem),
 		route(post, "/api/admin/goods/{id}", keyed, first(staff), answerLimit, s.editItem),
-		route(post, "/api/admin/pictures", admins, first(uploads).then("one picture is decoded at a time"), ownTime, s.addPicture),
+		route(post, "/api/admin/pictures", admins, first(uploads).then("one picture is decoded at a time"),
+			ownTime, s.addPicture),
 	}
 }
 

@@ -22,8 +22,10 @@ func (s *peopleOffice) rows() []row {
 		route(get, "/api/admin/users", theStaff, first(searches), answerLimit, s.adminUsers),
 		route(get, "/api/admin/users/{id}", theStaff, first(staff), answerLimit, s.adminUser),
 		route(post, "/api/admin/users/{id}/role", keyed, first(staff), answerLimit, s.setRole),
-		route(post, "/api/admin/users/{id}/disable", keyed, first(staff), answerLimit, s.changeUser((*admin.Store).Disable)),
-		route(post, "/api/admin/users/{id}/enable", keyed, first(staff), answerLimit, s.changeUser((*admin.Store).Enable)),
+		route(post, "/api/admin/users/{id}/disable", keyed, first(staff),
+			answerLimit, s.changeUser((*admin.Store).Disable)),
+		route(post, "/api/admin/users/{id}/enable", keyed, first(staff),
+			answerLimit, s.changeUser((*admin.Store).Enable)),
 	}
 }
 

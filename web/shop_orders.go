@@ -30,7 +30,8 @@ func (s *buyerOrders) rows() []row {
 		route(get, "/api/orders", anyUser, first(own, reads, ownNetwork), answerLimit, s.listOrders),
 		route(get, "/api/orders/{id}", owners, first(own, reads, ownNetwork), answerLimit, s.showOrder),
 		route(get, "/api/orders/{id}/ticket", owners, first(own, reads, ownNetwork), answerLimit, s.orderTicket),
-		route(post, "/api/orders/{id}/pay", owners, first(own, pays, ownNetwork).then("at most 5 payments of an order"), answerLimit, s.pay),
+		route(post, "/api/orders/{id}/pay", owners, first(own, pays, ownNetwork).then("at most 5 payments of an order"),
+			answerLimit, s.pay),
 		route(post, "/api/orders/{id}/cancel", owners, first(own, pays, ownNetwork), answerLimit, s.cancel),
 		route(post, "/api/orders/{id}/address", owners, first(own, pays, ownNetwork), answerLimit, s.setOrderAddress),
 	}
