@@ -10,9 +10,9 @@ import (
 
 func (s *accounts) addressRows() []row {
 	return []row{
-		route(get, "/api/account/address", anyUser, first(own, reads, ownNetwork), answerLimit, s.showAddress),
-		route(post, "/api/account/address", anyUser, first(own, pays, ownNetwork), answerLimit, s.setAddress),
-		route(post, "/api/account/address/erase", anyUser, first(own, pays, ownNetwork), answerLimit, s.eraseAddress),
+		route(GET, "/api/account/address", anyUser, first(own, reads, ownNetwork), answerLimit, s.showAddress),
+		route(POST, "/api/account/address", anyUser, first(own, pays, ownNetwork), answerLimit, s.setAddress),
+		route(POST, "/api/account/address/erase", anyUser, first(own, pays, ownNetwork), answerLimit, s.eraseAddress),
 	}
 }
 

@@ -27,18 +27,18 @@ type accounts struct {
 
 func (s *accounts) loginRows() []row {
 	return []row{
-		route(post, "/api/otp", everyone, late(afterForm, loginSums, tries, triesNetwork, codesOfAll, codes, codesHour),
+		route(POST, "/api/otp", everyone, late(afterForm, loginSums, tries, triesNetwork, codesOfAll, codes, codesHour),
 			answerLimit, s.sendCode),
-		route(post, "/api/register", everyone, late(afterForm, loginSums, tries, triesNetwork, wrongOfAll),
+		route(POST, "/api/register", everyone, late(afterForm, loginSums, tries, triesNetwork, wrongOfAll),
 			answerLimit, s.register),
-		route(post, "/api/login", everyone,
+		route(POST, "/api/login", everyone,
 			late("the first if there is a sum; the others after the places in the queue of the hasher, before Postgres; a known device has the last one alone", loginSums, tries, logins, loginDevices), answerLimit, s.login),
-		route(post, "/api/password/reset", everyone,
+		route(POST, "/api/password/reset", everyone,
 			late("the first if there is a sum; the others, which are those of register, after the form; a solved sum goes ahead of the shop's", loginSums, tries, triesNetwork, wrongOfAll), answerLimit, s.resetPassword),
-		route(post, "/api/logout", anyUser, free("none: the session is over after the first"), answerLimit, s.logout),
-		route(post, "/api/password", anyUser, late("after the session and the form; before Postgres", passwords, passwordHour),
+		route(POST, "/api/logout", anyUser, free("none: the session is over after the first"), answerLimit, s.logout),
+		route(POST, "/api/password", anyUser, late("after the session and the form; before Postgres", passwords, passwordHour),
 			answerLimit, s.changePassword),
-		route(get, "/api/me", visitors, first(own, ownNetwork), answerLimit, s.me),
+		route(GET, "/api/me", visitors, first(own, ownNetwork), answerLimit, s.me),
 	}
 }
 

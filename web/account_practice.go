@@ -15,8 +15,8 @@ var practiceDraws = draws{late(beforeAll, practiceSites, practiceSums), late(bef
 
 func (s *visitorSums) practiceRows() []row {
 	return []row{
-		route(get, "/api/practice", everyone, practiceDraws.rule(), answerLimit, s.practiceSum),
-		route(post, "/api/practice", everyone, ahead(practiceTries), answerLimit, s.checkPractice),
+		route(GET, "/api/practice", everyone, practiceDraws.rule(), answerLimit, s.practiceSum),
+		route(POST, "/api/practice", everyone, ahead(practiceTries), answerLimit, s.checkPractice),
 	}
 }
 

@@ -12,11 +12,11 @@ import (
 
 func (s *accounts) profileRows() []row {
 	return []row{
-		route(get, "/api/account/sessions", anyUser, first(own, reads, ownNetwork), answerLimit, s.listSessions),
-		route(post, "/api/account/sessions/{session}/end", anyUser, first(own, pays, ownNetwork),
+		route(GET, "/api/account/sessions", anyUser, first(own, reads, ownNetwork), answerLimit, s.listSessions),
+		route(POST, "/api/account/sessions/{session}/end", anyUser, first(own, pays, ownNetwork),
 			answerLimit, s.endSession),
-		route(post, "/api/account/nickname", anyUser, first(own, pays, ownNetwork), answerLimit, s.setNickname),
-		route(post, "/api/account/phone", anyUser,
+		route(POST, "/api/account/nickname", anyUser, first(own, pays, ownNetwork), answerLimit, s.setNickname),
+		route(POST, "/api/account/phone", anyUser,
 			late("the first if there is a sum; the others after the session and the form, those of the address and the shop are of register; a solved sum goes ahead of the shop's",
 				loginSums, passwords, passwordHour, tries, triesNetwork, wrongOfAll), answerLimit, s.changePhone),
 	}

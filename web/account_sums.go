@@ -30,7 +30,7 @@ type visitorSums struct {
 
 func (s *visitorSums) rows() []row {
 	return []row{
-		route(get, "/api/login/captcha", everyone, loginDraws.rule(), answerLimit, s.loginCaptcha),
+		route(GET, "/api/login/captcha", everyone, loginDraws.rule(), answerLimit, s.loginCaptcha),
 	}
 }
 

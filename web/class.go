@@ -29,19 +29,19 @@ type classroom struct {
 func (s *classroom) rows() []row {
 	teachers, students := onlyIf(s.sandbox, admins), onlyIf(s.sandbox, everyone)
 	return []row{
-		route(get, "/api/sandbox/classes", teachers, first(staff), answerLimit, s.listClasses),
-		route(post, "/api/sandbox/classes", onlyIf(s.sandbox, keyedAdmins(s.admin)), first(staff).then("at most 8 classes are open"),
+		route(GET, "/api/sandbox/classes", teachers, first(staff), answerLimit, s.listClasses),
+		route(POST, "/api/sandbox/classes", onlyIf(s.sandbox, keyedAdmins(s.admin)), first(staff).then("at most 8 classes are open"),
 			answerLimit, s.openClass),
-		route(get, "/api/sandbox/classes/{code}", teachers, first(staff), answerLimit, s.showClass),
-		route(post, "/api/sandbox/classes/{code}/run", teachers, first(staff).then("the lab does one job at a time"),
+		route(GET, "/api/sandbox/classes/{code}", teachers, first(staff), answerLimit, s.showClass),
+		route(POST, "/api/sandbox/classes/{code}/run", teachers, first(staff).then("the lab does one job at a time"),
 			answerLimit, s.runInClass),
-		route(post, "/api/sandbox/classes/{code}/remove", teachers, first(staff), answerLimit, s.removeStudent),
-		route(post, "/api/sandbox/classes/{code}/lock", teachers, first(staff), answerLimit, s.lockClass),
-		route(post, "/api/sandbox/classes/{code}/close", teachers, first(staff), answerLimit, s.closeClass),
-		route(get, "/api/sandbox/classes/{code}/results.csv", teachers, first(staff), answerLimit, s.classCSV),
-		route(get, "/api/sandbox/classes/{code}/results.json", teachers, first(staff), answerLimit, s.classJSON),
-		route(get, "/api/sandbox/class", students, ahead(ownNetwork), answerLimit, s.showSeat),
-		route(post, "/api/sandbox/class", students,
+		route(POST, "/api/sandbox/classes/{code}/remove", teachers, first(staff), answerLimit, s.removeStudent),
+		route(POST, "/api/sandbox/classes/{code}/lock", teachers, first(staff), answerLimit, s.lockClass),
+		route(POST, "/api/sandbox/classes/{code}/close", teachers, first(staff), answerLimit, s.closeClass),
+		route(GET, "/api/sandbox/classes/{code}/results.csv", teachers, first(staff), answerLimit, s.classCSV),
+		route(GET, "/api/sandbox/classes/{code}/results.json", teachers, first(staff), answerLimit, s.classJSON),
+		route(GET, "/api/sandbox/class", students, ahead(ownNetwork), answerLimit, s.showSeat),
+		route(POST, "/api/sandbox/class", students,
 			ahead(classJoins).then("at most 100 students of a class, of which a seat without work may make room"), answerLimit, s.joinClass),
 	}
 }

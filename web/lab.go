@@ -44,14 +44,14 @@ func (s *laboratory) rows() []row {
 	inLab := s.inLab()
 	const results = "the first before all else, and one more for each 4 KB of the answer"
 	return []row{
-		route(get, "/api/lab", inLab, ahead(labReads), answerLimit, s.showLab),
-		route(get, "/api/lab/source", inLab, ahead(labReads), answerLimit, s.showLabSource),
-		route(get, "/api/lab/run", inLab, at(results, labReads), answerLimit, s.showLabRun),
-		route(post, "/api/lab/run", inLab, at(labQueue, labRuns), answerLimit, s.startLab),
-		route(post, "/api/lab/run/stop", inLab, at(labQueue, labReads), answerLimit, s.stopLab),
-		route(post, "/api/lab/race", inLab, at(labQueue, labRuns), ownTime, s.raceInLab),
-		route(post, "/api/lab/try", inLab, at(labQueue, labRuns), ownTime, s.tryInLab),
-		route(post, "/api/lab/without", inLab, at(labQueue, labRuns), ownTime, s.leaveOutInLab),
+		route(GET, "/api/lab", inLab, ahead(labReads), answerLimit, s.showLab),
+		route(GET, "/api/lab/source", inLab, ahead(labReads), answerLimit, s.showLabSource),
+		route(GET, "/api/lab/run", inLab, at(results, labReads), answerLimit, s.showLabRun),
+		route(POST, "/api/lab/run", inLab, at(labQueue, labRuns), answerLimit, s.startLab),
+		route(POST, "/api/lab/run/stop", inLab, at(labQueue, labReads), answerLimit, s.stopLab),
+		route(POST, "/api/lab/race", inLab, at(labQueue, labRuns), ownTime, s.raceInLab),
+		route(POST, "/api/lab/try", inLab, at(labQueue, labRuns), ownTime, s.tryInLab),
+		route(POST, "/api/lab/without", inLab, at(labQueue, labRuns), ownTime, s.leaveOutInLab),
 	}
 }
 

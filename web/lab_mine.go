@@ -18,10 +18,10 @@ func (s *laboratory) programRows() []row {
 	programmers := onlyIf(s.sandbox, s.inLab())
 	const program = labQueue + ", and has 32 places of an address"
 	return []row{
-		route(get, "/api/lab/programs", programmers, ahead(labReads), answerLimit, s.showPrograms),
-		route(post, "/api/lab/mine", programmers, at(program, programs), answerLimit, s.judgeProgram),
-		route(get, "/api/lab/exercises", programmers, ahead(labReads), answerLimit, s.showExercises),
-		route(post, "/api/lab/exercises/{name}", programmers, at(program, programs), answerLimit, s.judgeExercise),
+		route(GET, "/api/lab/programs", programmers, ahead(labReads), answerLimit, s.showPrograms),
+		route(POST, "/api/lab/mine", programmers, at(program, programs), answerLimit, s.judgeProgram),
+		route(GET, "/api/lab/exercises", programmers, ahead(labReads), answerLimit, s.showExercises),
+		route(POST, "/api/lab/exercises/{name}", programmers, at(program, programs), answerLimit, s.judgeExercise),
 	}
 }
 

@@ -106,3 +106,19 @@ type ruleBuckets struct {
 	buys    bool
 	buckets []*buckets // in the order in which they count
 }
+
+// requests is how much the limit of that name allows.
+func (c Config) requests() user.Limit {
+	l := c.ipRate
+	l.N, l.Burst = 1.5*l.N, 25*l.Burst
+	return l
+}
+
+// of returns how much a limit allows with these settings; the zero Limit if all.
+func (c Config) of(l *limit) user.Limit {
+	flag := map[string]user.Limit{"--rate": c.rate, "--ip-rate": c.ipRate}[l.flag]
+	if l.flag != "" && (flag == user.Limit{} || l.most == user.Limit{}) {
+		return flag
+	}
+	return l.most
+}

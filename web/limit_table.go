@@ -79,12 +79,6 @@ var (
 // much again as --ip-rate, and as much at once as a class needs that opens its first page.
 var requests = &limit{per: perAddress, flag: "--ip-rate", kept: here}
 
-func (c Config) requests() user.Limit {
-	l := c.ipRate
-	l.N, l.Burst = 1.5*l.N, 25*l.Burst
-	return l
-}
-
 // rule says what a caller may ask of a route.
 type rule struct {
 	limits []*limit // in the order in which they count
@@ -126,13 +120,4 @@ func (r rule) then(bound string) rule {
 func (r rule) ofBuyers() rule {
 	r.buys = true
 	return r
-}
-
-// of returns how much a limit allows with these settings; the zero Limit if all.
-func (c Config) of(l *limit) user.Limit {
-	flag := map[string]user.Limit{"--rate": c.rate, "--ip-rate": c.ipRate}[l.flag]
-	if l.flag != "" && (flag == user.Limit{} || l.most == user.Limit{}) {
-		return flag
-	}
-	return l.most
 }

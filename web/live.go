@@ -35,10 +35,10 @@ func (s *liveView) rows() []row {
 	link := audience[openHandler]{"a link", everyone.door} // or anyone, if the live view is public
 	const makesRoom = ", where the largest network makes room"
 	return []row{
-		route(get, "/api/admin/live", theStaff, first(staff).then("at most 5 open streams of a user and 10,000 of a process"+makesRoom),
+		route(GET, "/api/admin/live", theStaff, first(staff).then("at most 5 open streams of a user and 10,000 of a process"+makesRoom),
 			ownTime, s.adminLive),
-		route(post, "/api/admin/live/link", keyedAdmins(s.admin), first(staff), answerLimit, s.shareLive),
-		route(get, "/api/live", link, ahead(ownNetwork).then("at most 500 open streams of a process"+makesRoom),
+		route(POST, "/api/admin/live/link", keyedAdmins(s.admin), first(staff), answerLimit, s.shareLive),
+		route(GET, "/api/live", link, ahead(ownNetwork).then("at most 500 open streams of a process"+makesRoom),
 			ownTime, s.guestLive),
 	}
 }

@@ -25,11 +25,11 @@ type goodsOffice struct {
 func (s *goodsOffice) rows() []row {
 	keyed := keyedAdmins(s.admin)
 	return []row{
-		route(get, "/api/admin/goods", theStaff, first(staff), answerLimit, s.adminGoods),
-		route(post, "/api/admin/goods", keyed, first(staff), answerLimit, s.addItem),
-		route(get, "/api/admin/goods/{id}", theStaff, first(staff), answerLimit, s.adminItem),
-		route(post, "/api/admin/goods/{id}", keyed, first(staff), answerLimit, s.editItem),
-		route(post, "/api/admin/pictures", admins, first(uploads).then("one picture is decoded at a time"),
+		route(GET, "/api/admin/goods", theStaff, first(staff), answerLimit, s.adminGoods),
+		route(POST, "/api/admin/goods", keyed, first(staff), answerLimit, s.addItem),
+		route(GET, "/api/admin/goods/{id}", theStaff, first(staff), answerLimit, s.adminItem),
+		route(POST, "/api/admin/goods/{id}", keyed, first(staff), answerLimit, s.editItem),
+		route(POST, "/api/admin/pictures", admins, first(uploads).then("one picture is decoded at a time"),
 			ownTime, s.addPicture),
 	}
 }

@@ -14,8 +14,8 @@ import (
 
 func (s *peopleOffice) logRows() []row {
 	return []row{
-		route(get, "/api/admin/log", theStaff, first(searches), answerLimit, s.adminLog),
-		route(get, "/api/admin/log.csv", theStaff, first(downloads), ownTime, s.downloadLog),
+		route(GET, "/api/admin/log", theStaff, first(searches), answerLimit, s.adminLog),
+		route(GET, "/api/admin/log.csv", theStaff, first(downloads), ownTime, s.downloadLog),
 	}
 }
 

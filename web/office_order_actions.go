@@ -17,14 +17,14 @@ import (
 func (s *ordersOffice) actionRows() []row {
 	keyed := keyedAdmins(s.admin)
 	return []row{
-		route(post, "/api/admin/orders/{id}/refund", keyed, first(staff),
+		route(POST, "/api/admin/orders/{id}/refund", keyed, first(staff),
 			answerLimit, s.changeOrder((*admin.Store).Refund)),
-		route(post, "/api/admin/orders/{id}/confirm", keyed, first(staff), answerLimit, s.confirmOrder),
-		route(post, "/api/admin/orders/{id}/cancel", keyed, first(staff),
+		route(POST, "/api/admin/orders/{id}/confirm", keyed, first(staff), answerLimit, s.confirmOrder),
+		route(POST, "/api/admin/orders/{id}/cancel", keyed, first(staff),
 			answerLimit, s.changeOrder((*admin.Store).Cancel)),
-		route(post, "/api/admin/orders/{id}/extend", keyed, first(staff), answerLimit, s.extendOrder),
-		route(post, "/api/admin/orders/{id}/ship", keyed, first(staff), answerLimit, s.shipOrder),
-		route(post, "/api/admin/refunds", keyed, first(searches), answerLimit, s.refundOrders),
+		route(POST, "/api/admin/orders/{id}/extend", keyed, first(staff), answerLimit, s.extendOrder),
+		route(POST, "/api/admin/orders/{id}/ship", keyed, first(staff), answerLimit, s.shipOrder),
+		route(POST, "/api/admin/refunds", keyed, first(searches), answerLimit, s.refundOrders),
 	}
 }
 

@@ -22,9 +22,9 @@ type ordersOffice struct {
 
 func (s *ordersOffice) rows() []row {
 	return []row{
-		route(get, "/api/admin/orders", theStaff, first(searches), answerLimit, s.adminOrders),
-		route(get, "/api/admin/orders/{id}", theStaff, first(staff), answerLimit, s.adminOrder),
-		route(get, "/api/admin/tickets/{ticket}", theStaff, first(staff), answerLimit, s.adminTicket),
+		route(GET, "/api/admin/orders", theStaff, first(searches), answerLimit, s.adminOrders),
+		route(GET, "/api/admin/orders/{id}", theStaff, first(staff), answerLimit, s.adminOrder),
+		route(GET, "/api/admin/tickets/{ticket}", theStaff, first(staff), answerLimit, s.adminTicket),
 	}
 }
 

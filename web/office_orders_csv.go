@@ -19,7 +19,7 @@ import (
 
 func (s *ordersOffice) fileRows() []row {
 	return []row{
-		route(get, "/api/admin/orders.csv", theStaff, first(downloads), downloadLimit, s.adminOrdersCSV),
+		route(GET, "/api/admin/orders.csv", theStaff, first(downloads), downloadLimit, s.adminOrdersCSV),
 	}
 }
 

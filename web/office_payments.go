@@ -18,9 +18,9 @@ type paymentsOffice struct {
 func (s *paymentsOffice) rows() []row {
 	keyed := keyedAdmins(s.admin)
 	return []row{
-		route(get, "/api/admin/payments", theStaff, first(searches), answerLimit, s.adminPayments),
-		route(post, "/api/admin/payments/{id}/retry", keyed, first(staff), answerLimit, s.retryPayment),
-		route(post, "/api/admin/payments/{id}/returned", keyed, first(staff), answerLimit, s.returnPayment),
+		route(GET, "/api/admin/payments", theStaff, first(searches), answerLimit, s.adminPayments),
+		route(POST, "/api/admin/payments/{id}/retry", keyed, first(staff), answerLimit, s.retryPayment),
+		route(POST, "/api/admin/payments/{id}/returned", keyed, first(staff), answerLimit, s.returnPayment),
 	}
 }
 

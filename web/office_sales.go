@@ -23,23 +23,23 @@ type salesOffice struct {
 func (s *salesOffice) rows() []row {
 	keyed := keyedAdmins(s.admin)
 	return []row{
-		route(get, "/api/admin/sales", theStaff, first(searches), answerLimit, s.adminSales),
-		route(post, "/api/admin/sales", keyed, first(staff), answerLimit, s.addSale),
-		route(get, "/api/admin/sales/{id}", theStaff, first(searches), answerLimit, s.adminSale),
-		route(post, "/api/admin/sales/{id}", keyed, first(staff), answerLimit, s.editDraft),
-		route(post, "/api/admin/sales/{id}/publish", keyed, first(staff),
+		route(GET, "/api/admin/sales", theStaff, first(searches), answerLimit, s.adminSales),
+		route(POST, "/api/admin/sales", keyed, first(staff), answerLimit, s.addSale),
+		route(GET, "/api/admin/sales/{id}", theStaff, first(searches), answerLimit, s.adminSale),
+		route(POST, "/api/admin/sales/{id}", keyed, first(staff), answerLimit, s.editDraft),
+		route(POST, "/api/admin/sales/{id}/publish", keyed, first(staff),
 			answerLimit, s.changeSale((*admin.Store).PublishDraft)),
-		route(post, "/api/admin/sales/{id}/pause", keyed, first(staff),
+		route(POST, "/api/admin/sales/{id}/pause", keyed, first(staff),
 			answerLimit, s.changeSale((*admin.Store).Pause)),
-		route(post, "/api/admin/sales/{id}/resume", keyed, first(staff),
+		route(POST, "/api/admin/sales/{id}/resume", keyed, first(staff),
 			answerLimit, s.changeSale((*admin.Store).Resume)),
-		route(post, "/api/admin/sales/{id}/close", keyed, first(staff),
+		route(POST, "/api/admin/sales/{id}/close", keyed, first(staff),
 			answerLimit, s.changeSale((*admin.Store).Close)),
-		route(post, "/api/admin/sales/{id}/units", keyed, first(searches), answerLimit, s.addUnits),
-		route(post, "/api/admin/sales/{id}/window", keyed, first(staff), answerLimit, s.moveSale),
-		route(post, "/api/admin/sales/{id}/price", keyed, first(staff), answerLimit, s.setPrice),
-		route(post, "/api/admin/sales/{id}/plans", keyed, first(searches), answerLimit, s.addPlan),
-		route(post, "/api/admin/plans/{id}/cancel", keyed, first(staff), answerLimit, s.cancelPlan),
+		route(POST, "/api/admin/sales/{id}/units", keyed, first(searches), answerLimit, s.addUnits),
+		route(POST, "/api/admin/sales/{id}/window", keyed, first(staff), answerLimit, s.moveSale),
+		route(POST, "/api/admin/sales/{id}/price", keyed, first(staff), answerLimit, s.setPrice),
+		route(POST, "/api/admin/sales/{id}/plans", keyed, first(searches), answerLimit, s.addPlan),
+		route(POST, "/api/admin/plans/{id}/cancel", keyed, first(staff), answerLimit, s.cancelPlan),
 	}
 }
 

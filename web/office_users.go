@@ -19,12 +19,12 @@ type peopleOffice struct {
 func (s *peopleOffice) rows() []row {
 	keyed := keyedAdmins(s.admin)
 	return []row{
-		route(get, "/api/admin/users", theStaff, first(searches), answerLimit, s.adminUsers),
-		route(get, "/api/admin/users/{id}", theStaff, first(staff), answerLimit, s.adminUser),
-		route(post, "/api/admin/users/{id}/role", keyed, first(staff), answerLimit, s.setRole),
-		route(post, "/api/admin/users/{id}/disable", keyed, first(staff),
+		route(GET, "/api/admin/users", theStaff, first(searches), answerLimit, s.adminUsers),
+		route(GET, "/api/admin/users/{id}", theStaff, first(staff), answerLimit, s.adminUser),
+		route(POST, "/api/admin/users/{id}/role", keyed, first(staff), answerLimit, s.setRole),
+		route(POST, "/api/admin/users/{id}/disable", keyed, first(staff),
 			answerLimit, s.changeUser((*admin.Store).Disable)),
-		route(post, "/api/admin/users/{id}/enable", keyed, first(staff),
+		route(POST, "/api/admin/users/{id}/enable", keyed, first(staff),
 			answerLimit, s.changeUser((*admin.Store).Enable)),
 	}
 }

@@ -18,14 +18,14 @@ type row struct {
 }
 
 // route makes a row. A call without who may ask, or without a rule of limits, does not compile, and neither does a handler
-// that is not for those who may ask. method is get, post or getAndHead; within is the time limit of an answer.
+// that is not for those who may ask. method is GET, POST or getAndHead; within is the time limit of an answer.
 func route[H any](method, path string, by audience[H], of rule, within time.Duration, h H) row {
 	return row{method, path, by.name, of, within, func(d *desk, l ruleBuckets) openHandler { return by.door(d, l, h) }}
 }
 
 const (
-	get        = http.MethodGet
-	post       = http.MethodPost
+	GET        = http.MethodGet
+	POST       = http.MethodPost
 	getAndHead = http.MethodGet + " " + http.MethodHead // other rows of GET below /api answer HEAD as GET, unless they are a stream or a file
 
 	// answerLimit is the time limit of most requests. If a store hangs, the client hears busy after that time.

@@ -25,13 +25,13 @@ func (s *playground) rows() []row {
 	teachers := onlyIf(s.demo != nil && s.demo.Teacher != nil, admins) // at this machine
 	const oneCrowd = "one crowd at a time; the limit where other machines reach the sandbox, after the session"
 	return []row{
-		route(post, "/api/sandbox/login", onlyIf(s.demo != nil, everyone), late("as those of a log-in", tries, logins, loginDevices),
+		route(POST, "/api/sandbox/login", onlyIf(s.demo != nil, everyone), late("as those of a log-in", tries, logins, loginDevices),
 			answerLimit, s.demoLogin),
-		route(post, "/api/sandbox/bots", s.forBots(), at(oneCrowd, staff), answerLimit, s.startBots),
-		route(get, "/api/sandbox/bots", s.forBots(), at(oneCrowd, staff), answerLimit, s.showBots),
-		route(post, "/api/sandbox/teach", teachers, first(staff).then("one fault at a time"),
+		route(POST, "/api/sandbox/bots", s.forBots(), at(oneCrowd, staff), answerLimit, s.startBots),
+		route(GET, "/api/sandbox/bots", s.forBots(), at(oneCrowd, staff), answerLimit, s.showBots),
+		route(POST, "/api/sandbox/teach", teachers, first(staff).then("one fault at a time"),
 			answerLimit, s.startFault),
-		route(get, "/api/sandbox/teach", teachers, first(staff), answerLimit, s.showFault),
+		route(GET, "/api/sandbox/teach", teachers, first(staff), answerLimit, s.showFault),
 	}
 }
 

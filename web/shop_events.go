@@ -21,7 +21,7 @@ const (
 
 func (s *purchases) eventRows() []row {
 	return []row{
-		route(get, "/api/sales/{id}/events", buyers,
+		route(GET, "/api/sales/{id}/events", buyers,
 			first(rush, rushNetwork).then("at most 5 open streams of a user and 10,000 of a process, where the largest network makes room"), ownTime, s.saleEvents),
 	}
 }

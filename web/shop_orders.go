@@ -27,16 +27,16 @@ type buyerOrders struct {
 
 func (s *buyerOrders) rows() []row {
 	rows := []row{
-		route(get, "/api/orders", anyUser, first(own, reads, ownNetwork), answerLimit, s.listOrders),
-		route(get, "/api/orders/{id}", owners, first(own, reads, ownNetwork), answerLimit, s.showOrder),
-		route(get, "/api/orders/{id}/ticket", owners, first(own, reads, ownNetwork), answerLimit, s.orderTicket),
-		route(post, "/api/orders/{id}/pay", owners, first(own, pays, ownNetwork).then("at most 5 payments of an order"),
+		route(GET, "/api/orders", anyUser, first(own, reads, ownNetwork), answerLimit, s.listOrders),
+		route(GET, "/api/orders/{id}", owners, first(own, reads, ownNetwork), answerLimit, s.showOrder),
+		route(GET, "/api/orders/{id}/ticket", owners, first(own, reads, ownNetwork), answerLimit, s.orderTicket),
+		route(POST, "/api/orders/{id}/pay", owners, first(own, pays, ownNetwork).then("at most 5 payments of an order"),
 			answerLimit, s.pay),
-		route(post, "/api/orders/{id}/cancel", owners, first(own, pays, ownNetwork), answerLimit, s.cancel),
-		route(post, "/api/orders/{id}/address", owners, first(own, pays, ownNetwork), answerLimit, s.setOrderAddress),
+		route(POST, "/api/orders/{id}/cancel", owners, first(own, pays, ownNetwork), answerLimit, s.cancel),
+		route(POST, "/api/orders/{id}/address", owners, first(own, pays, ownNetwork), answerLimit, s.setOrderAddress),
 	}
 	if s.payments.cashier != nil {
-		rows = append(rows, route(post, "/api/cashier/{id}", owners, first(own, pays, ownNetwork), answerLimit, s.useCashier))
+		rows = append(rows, route(POST, "/api/cashier/{id}", owners, first(own, pays, ownNetwork), answerLimit, s.useCashier))
 	}
 	return rows
 }

@@ -49,7 +49,7 @@ func newPayments(desk *desk, cfg Config, d Deps, self string) (*payments, error)
 
 func (s *payments) rows() []row {
 	provider := audience[openHandler]{"the provider", everyone.door} // whose signature the handler checks
-	return []row{route(post, noticePath, provider,
+	return []row{route(POST, noticePath, provider,
 		late("before all else, instead of that of all requests; only a refused notice takes a token", forgedNotices), answerLimit, s.paymentNotice)}
 }
 

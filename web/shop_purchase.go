@@ -37,10 +37,10 @@ type purchases struct {
 func (s *purchases) rows() []row {
 	itself := audience[openHandler]{"user", everyone.door} // buy asks for the session late
 	return []row{
-		route(get, "/api/sales/{id}/captcha", buyers, saleDraws.rule(), answerLimit, s.captcha),
-		route(post, "/api/sales/{id}/path", s.counted(live.Address), first(rush, rushNetwork).ofBuyers(),
+		route(GET, "/api/sales/{id}/captcha", buyers, saleDraws.rule(), answerLimit, s.captcha),
+		route(POST, "/api/sales/{id}/path", s.counted(live.Address), first(rush, rushNetwork).ofBuyers(),
 			answerLimit, s.address),
-		route(post, "/api/sales/{id}/buy/{path}", itself, buying, ownTime, s.countBuy),
+		route(POST, "/api/sales/{id}/buy/{path}", itself, buying, ownTime, s.countBuy),
 		route(getAndHead, "/api/sales/{id}/result", buyers, first(rush, rushNetwork), ownTime, s.result),
 	}
 }

@@ -33,7 +33,7 @@ func (s *catalogue) rows() []row {
 	return []row{
 		route(getAndHead, "/api/sales", everyone, free(cached), ownTime, s.listSales),
 		route(getAndHead, "/api/sales/{id}", everyone, free(cached), ownTime, s.showSale),
-		route(get, "/api/slots", everyone, free(cached), answerLimit, s.slots),
+		route(GET, "/api/slots", everyone, free(cached), answerLimit, s.slots),
 	}
 }
 

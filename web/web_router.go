@@ -38,7 +38,7 @@ func (s *Server) router() chi.Router {
 	r.Use(s.bound, s.sameSite, s.oneMeaning) // what the latter two refuse is bound, too
 	r.NotFound(s.desk.handle(s.desk.orMissingPage(noPage)))
 	r.MethodNotAllowed(s.desk.handle(func(w http.ResponseWriter, q *http.Request) error {
-		methods := allowed(r, cmp.Or(q.URL.RawPath, q.URL.Path)) // as the router reads it
+		methods := methodsOf(r, cmp.Or(q.URL.RawPath, q.URL.Path)) // as the router reads it
 		if len(methods) == 0 {
 			return errNoPage // the router takes a method that it does not know for a wrong one
 		}
@@ -78,8 +78,8 @@ func (s *Server) add(r chi.Router, row row, path string) {
 	}
 }
 
-// allowed returns the methods of a path.
-func allowed(r chi.Router, path string) (methods []string) {
+// methodsOf returns the methods of a path.
+func methodsOf(r chi.Router, path string) (methods []string) {
 	for _, m := range []string{http.MethodGet, http.MethodHead, http.MethodPost} {
 		if r.Match(chi.NewRouteContext(), m, path) || m == http.MethodHead && len(methods) > 0 {
 			methods = append(methods, m)
