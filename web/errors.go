@@ -43,7 +43,7 @@ var (
 	errMediaType       = errors.New("not application/json")
 	errBadKey          = errors.New("a key that is no UUID")
 	errNewPassword     = errors.New("the password was made for the account")
-	errNoClass         = errors.New("there is no such class, or it is over")
+	errNoClass         = errors.New("the class does not exist, or it is over")
 	errClassFull       = errors.New("the class is full")
 	errClassLocked     = errors.New("the teacher lets no new names into the class")
 	errClassesFull     = errors.New("too many classes are open")

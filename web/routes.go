@@ -75,7 +75,7 @@ func byID[ID any](read func(*http.Request) (ID, error), h idHandler[ID]) session
 	}
 }
 
-// onlyIf is by in a sandbox that has what the route is for. Elsewhere there is no such page.
+// onlyIf is by in a sandbox that has what the route is for. Elsewhere the page does not exist.
 func onlyIf[H any](has bool, by audience[H]) audience[H] {
 	by.name += ", in a sandbox"
 	if !has {
