@@ -456,8 +456,8 @@ func (s *shop) openRush(ctx context.Context) (err error) {
 func (s *shop) openOffice(context.Context) error {
 	stores, log, gates := s.stores, s.log, s.stores.Gates(s.Serve.Seckill.Gate)
 	s.counts = live.NewCounts()
-	s.figures = live.New(live.Deps{DB: stores.Web, Redis: stores.Redis, Engine: s.engine, Trace: s.steps, Counts: s.counts,
-		Version: version, Log: log})
+	s.figures = live.New(live.Deps{DB: stores.Web, Redis: stores.Redis, Engine: s.engine, Trace: s.steps,
+		Counts: s.counts, Version: version, Log: log})
 	s.staff = admin.New(stores.Staff, s.Serve.Order, s.engine.UnitsReturned)
 	s.staff.ReadGates(gates)
 	s.lab = web.NewLab(operator.LabStores(s.Backend, stores, schema), log)
@@ -500,9 +500,9 @@ func (s *shop) openSandbox(ctx context.Context) error {
 func (s *shop) openPages(ctx context.Context) (err error) {
 	s.pages, err = web.New(s.Serve.Web, web.Deps{Users: s.users, Sessions: s.sessions, Cache: s.catalogue,
 		Orders: s.orders, Rush: s.engine, Sums: s.sums, Bans: s.bans, Counts: s.counts, Live: s.figures, Admin: s.staff,
-		Tickets: admin.NewTickets(s.stores.Staff, s.stores.Redis), Source: source, Provider: payment.New(s.Serve.Payment),
-		Lab: s.lab, Log: s.log, Secret: s.stores.Secret, Sandbox: s.Backend.Sandboxed(), Demo: s.demo,
-		PostgresAhead: s.clocks.PostgresAhead}, s.listeners.URL())
+		Tickets: admin.NewTickets(s.stores.Staff, s.stores.Redis), Source: source,
+		Provider: payment.New(s.Serve.Payment), Lab: s.lab, Log: s.log, Secret: s.stores.Secret,
+		Sandbox: s.Backend.Sandboxed(), Demo: s.demo, PostgresAhead: s.clocks.PostgresAhead}, s.listeners.URL())
 	if err != nil {
 		return err
 	}
@@ -544,7 +544,8 @@ func (s *shop) start(ctx context.Context) *work {
 		run(func(ctx context.Context) error { return c.KeepWarm(ctx, s.Serve.Web.Zone(), s.engine.Now) })
 	}
 	if s.Serve.Seckill.Gate != "off" {
-		connections := warm.Connections{Settle: s.stores.Settle, Workers: s.Serve.Seckill.QueueWorkers, Sales: s.sales, Orders: s.orders, Clock: s.engine.Now}
+		connections := warm.Connections{Settle: s.stores.Settle, Workers: s.Serve.Seckill.QueueWorkers, Sales: s.sales,
+			Orders: s.orders, Clock: s.engine.Now}
 		run(func(ctx context.Context) error { return connections.Run(ctx, report) })
 	}
 	for _, part := range []func(context.Context) error{s.monitor.Run, s.gauges.Run, s.hotSales.Run, s.figures.Run,

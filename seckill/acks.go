@@ -10,9 +10,9 @@ import (
 	"miaosha/seckill/gate"
 )
 
-// acks acknowledges settled tickets at their gates. It keeps the results of a failed ack, up to limit, and reconcile acknowledges them
-// when Redis replies again. That is only a shortcut: the entries stay in the journal until then, and if this process dies, the one
-// that takes an entry over finds its result stored.
+// acks acknowledges settled tickets at their gates. It keeps the results of a failed ack, up to limit, and reconcile
+// acknowledges them when Redis replies again. That is only a shortcut: the entries stay in the journal until then, and
+// if this process dies, the one that takes an entry over finds its result stored.
 type acks struct {
 	gate    *gate.Gate
 	orders  orderCache

@@ -8,16 +8,16 @@ import (
 	"miaosha/seckill/gate"
 )
 
-// What sells nothing stands beside the rush, in packages that import this one: captcha, trace. The rush calls it through the
-// interfaces here.
+// What sells nothing stands beside the rush, in packages that import this one: captcha, trace. The rush calls it
+// through the interfaces here.
 
 // Sum is a user's answer to the sum that the shop asks for before an address. Package captcha has it.
 type Sum interface {
 	Check(ctx context.Context) error // a refusal, or nil for the right answer
 }
 
-// Trace is told the steps of tickets, for a person who follows one. A call takes a few nanoseconds for each ticket. Package trace
-// remembers them.
+// Trace is told the steps of tickets, for a person who follows one. A call takes a few nanoseconds for each ticket.
+// Package trace remembers them.
 type Trace interface {
 	AddressGiven(sale, user int64, began time.Time)
 	Grant(sale int64, clicks int, came time.Time, granted []order.Ticket, asked, replied time.Time, ahead int)

@@ -42,9 +42,9 @@ const (
 //	the gate knows fewer bypasses than the row seed the owners that bought without it
 //	the sale is marked, but quiet for 3 s      take the mark off
 //
-// A stock is compared by the process that has read the gate just now: beside a row that is newer, an older one looks wrong.
-// Some tickets in flight may already be settled. So a stock has drifted only if it is above sales.stock, or below sales.stock
-// less the tickets in flight.
+// A stock is compared by the process that has read the gate just now: beside a row that is newer, an older one looks
+// wrong. Some tickets in flight may already be settled. So a stock has drifted only if it is above sales.stock, or
+// below sales.stock less the tickets in flight.
 func diagnose(o observation) (repairs []repair) {
 	if !o.gateRead {
 		return nil

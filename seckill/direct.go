@@ -26,11 +26,11 @@ const (
 	directMark = 5
 )
 
-// direct is the way to buy without a gate: a batch goes straight to the transaction that decides, few at a time, and the
-// replies are final. No journal holds these tickets, so no buyer is told anything before the commit.
+// direct is the way to buy without a gate: a batch goes straight to the transaction that decides, few at a time, and
+// the replies are final. No journal holds these tickets, so no buyer is told anything before the commit.
 //
-// Another process may have a gate, which does not know these buyers. So the sale's row is marked as bypassed before it sells
-// the first unit, and nothing is sold until every other process must have seen the mark: see watch.Facts.Sure.
+// Another process may have a gate, which does not know these buyers. So the sale's row is marked as bypassed before it
+// sells the first unit, and nothing is sold until every other process must have seen the mark: see watch.Facts.Sure.
 type direct struct {
 	gateOff bool
 	markFor time.Duration // the life of a sold-out mark
@@ -46,7 +46,8 @@ type direct struct {
 	marks map[int64]bypassMark // by sale
 }
 
-// bypassMark is the mark of a sale: it was there at since, and is the same for as long as the gate knows no more bypasses.
+// bypassMark is the mark of a sale: it was there at since, and is the same for as long as the gate knows no more
+// bypasses.
 type bypassMark struct {
 	known int64
 	since time.Time
@@ -56,7 +57,8 @@ type bypassMark struct {
 var errNotMarked = fmt.Errorf("%w: the sale was not marked as bypassed long enough", ErrBusy)
 
 func newDirect(cfg Config, db *pgxpool.Pool, s *settler, orders *order.Store, q *queue.Queue, m *metrics) *direct {
-	return &direct{gateOff: cfg.gateOff(), markFor: directMark * cfg.SoldOutMark, db: db, settler: s, orders: orders, queue: q, metrics: m,
+	return &direct{gateOff: cfg.gateOff(), markFor: directMark * cfg.SoldOutMark, db: db, settler: s, orders: orders,
+		queue: q, metrics: m,
 		slots: make(chan struct{}, directAtOnce), marks: map[int64]bypassMark{}}
 }
 
@@ -104,11 +106,14 @@ func (d *direct) serve(ctx context.Context, l *lane, batch []*click) {
 }
 
 // settle settles a batch as soon as there is a slot. ErrBusy if there is none in time, and goods.ErrLocked.
-func (d *direct) settle(ctx context.Context, sale int64, tickets []order.Ticket, late time.Time) (results []order.Result, err error) {
+func (d *direct) settle(
+	ctx context.Context, sale int64, tickets []order.Ticket, late time.Time,
+) (results []order.Result, err error) {
 	waiting, cancel := context.WithDeadline(ctx, late)
 	defer cancel()
 	err = d.locked.Try(waiting, sale, func(wait time.Duration) error {
-		if slow, _ := d.locked.Slow(); !slices.Contains(slow, sale) { // these are few anyway, and take no slot from the others
+		if slow, _ := d.locked.Slow(); !slices.Contains(slow, sale) {
+			// these are few anyway, and take no slot from the others
 			select {
 			case d.slots <- struct{}{}:
 				defer func() { <-d.slots }()
@@ -162,8 +167,8 @@ func (d *direct) untilSeen(sale goods.Locked) time.Duration {
 	return time.Until(m.since.Add(watch.SureFor))
 }
 
-// markSoldOut marks a sale that Postgres has sold out. Its holders are the owners, and the users whose tickets are in this
-// process's queue.
+// markSoldOut marks a sale that Postgres has sold out. Its holders are the owners, and the users whose tickets are in
+// this process's queue.
 func (d *direct) markSoldOut(ctx context.Context, l *lane) {
 	holders := d.queue.Users(l.sale) // first: a ticket leaves the queue after its order is committed
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleLimit)
@@ -179,7 +184,8 @@ func (d *direct) markSoldOut(ctx context.Context, l *lane) {
 	l.soldOut.Store(&soldOut{until: time.Now().Add(d.markFor), holders: holders})
 }
 
-// refuse replies to a batch that the sale's state or window refuses. As at a gate, a buyer with an order receives the order.
+// refuse replies to a batch that the sale's state or window refuses. As at a gate, a buyer with an order receives the
+// order.
 func (d *direct) refuse(ctx context.Context, l *lane, batch []*click, err error) {
 	users := make([]int64, len(batch))
 	for i, c := range batch {

@@ -11,8 +11,8 @@ import (
 	"miaosha/seckill/gate"
 )
 
-// Refusals are answers of a healthy shop; every other error is a fault. Package goods has the refusals of a sale's state
-// and window.
+// Refusals are answers of a healthy shop; every other error is a fault. Package goods has the refusals of a sale's
+// state and window.
 var (
 	ErrBusy       = gate.ErrBusy
 	ErrBadAddress = address.ErrBad
@@ -25,8 +25,8 @@ type TooManyError = gate.TooManyError
 func isRefusal(err error) bool { return gate.IsRefusal(err) && !errors.Is(err, gate.ErrNoGate) }
 
 // isPoison reports whether err is caused by the tickets themselves, so that another try fails too: data that Postgres
-// refuses (SQLSTATE classes 22 and 23), or a sale that does not exist. If the user has just got an order without the row's lock,
-// the next try finds it.
+// refuses (SQLSTATE classes 22 and 23), or a sale that does not exist. If the user has just got an order without the
+// row's lock, the next try finds it.
 func isPoison(err error) bool {
 	pg := new(pgconn.PgError)
 	if !errors.As(err, &pg) || len(pg.Code) != 5 {

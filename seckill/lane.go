@@ -25,9 +25,10 @@ const (
 	laneIdle    = time.Minute           // a lane without a click for longer ends
 	laneWait    = 20 * time.Millisecond // as many clicks may wait as are served in this time
 
-	soldOutMark  = 50 * time.Millisecond // how long a lane refuses strangers itself after a gate was sold out
-	holdersLimit = 50_000                // users of a sale, above which a lane does not read them and refuses no click itself
-	waitLimit    = 3 * time.Second       // a click or a query that has waited longer is dropped
+	soldOutMark = 50 * time.Millisecond // how long a lane refuses strangers itself after a gate was sold out
+	// users of a sale, above which a lane does not read them and refuses no click itself
+	holdersLimit = 50_000
+	waitLimit    = 3 * time.Second // a click or a query that has waited longer is dropped
 )
 
 // lanes holds a lane for each sale that receives clicks.
@@ -50,9 +51,12 @@ type lanes struct {
 	trace     Trace
 }
 
-func newLanes(cfg Config, g *gate.Gate, q *queue.Queue, d *direct, r *rebuild.Rebuilder, f *watch.Facts, m *metrics, t Trace) *lanes {
-	return &lanes{opened: make(chan *lane), ended: make(chan struct{}), gateOff: cfg.gateOff(), batch: cfg.LaneBatch, markFor: cfg.SoldOutMark,
-		gate: g, queue: q, direct: d, rebuilder: r, facts: f, metrics: m, trace: t}
+func newLanes(
+	cfg Config, g *gate.Gate, q *queue.Queue, d *direct, r *rebuild.Rebuilder, f *watch.Facts, m *metrics, t Trace,
+) *lanes {
+	return &lanes{opened: make(chan *lane), ended: make(chan struct{}), gateOff: cfg.gateOff(), batch: cfg.LaneBatch,
+		markFor: cfg.SoldOutMark,
+		gate:    g, queue: q, direct: d, rebuilder: r, facts: f, metrics: m, trace: t}
 }
 
 // Bought is the reply to a buy: a queued ticket, or its outcome where there is no gate, or an error.
@@ -65,8 +69,8 @@ type Bought struct {
 	older  bool // the user had the ticket already
 }
 
-// mustConfirm reports whether a gate's reply may only be told after a look into Postgres: if the user had the ticket already, or
-// if this process was not sure of the gate when the click came.
+// mustConfirm reports whether a gate's reply may only be told after a look into Postgres: if the user had the ticket
+// already, or if this process was not sure of the gate when the click came.
 func (b Bought) mustConfirm(sure bool) bool {
 	return b.atGate && (b.err == nil && b.older || !sure && (b.err == nil || errors.Is(b.err, goods.ErrSoldOut)))
 }
@@ -83,8 +87,8 @@ func newClick(user int64, at time.Time) *click {
 	return &click{Request: gate.Request{UserID: user, Nonce: uuid.NewString()}, at: at, done: make(chan struct{})}
 }
 
-// lane is the request coalescer of one sale (group commit): all waiting clicks go to the gate in one call. A single click
-// does not wait for others.
+// lane is the request coalescer of one sale (group commit): all waiting clicks go to the gate in one call. A single
+// click does not wait for others.
 type lane struct {
 	sale    int64
 	in      chan *click
@@ -99,8 +103,8 @@ type lane struct {
 	came   int64            // all clicks but the refused ones
 }
 
-// soldOut is the mark of a sale without units: until it ends, the lane refuses all users but the holders, who hear what they
-// hold. While no unit is left, no user joins the holders.
+// soldOut is the mark of a sale without units: until it ends, the lane refuses all users but the holders, who hear what
+// they hold. While no unit is left, no user joins the holders.
 type soldOut struct {
 	until   time.Time
 	holders map[int64]struct{} // users with a ticket or an order
@@ -114,8 +118,8 @@ func newLane(sale int64) *lane {
 	return l
 }
 
-// click returns the user's click that has no reply yet, or puts one in: here a double click in one process is one. Between processes
-// reserve.lua finds the first ticket. ErrBusy if there is no room for it.
+// click returns the user's click that has no reply yet, or puts one in: here a double click in one process is one.
+// Between processes reserve.lua finds the first ticket. ErrBusy if there is no room for it.
 func (l *lane) click(user int64) (*click, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -149,8 +153,8 @@ func (l *lane) replyAll(batch []*click, b Bought) {
 // full reports whether as many clicks wait as will be served soon. One more should be refused at once.
 func (l *lane) full() bool { return int64(len(l.in)) >= l.room.Load() }
 
-// measure sets how many clicks may wait, after a batch was served in d: as many as full batches serve in laneWait, and at
-// least one batch. Half of the new value comes from the old one.
+// measure sets how many clicks may wait, after a batch was served in d: as many as full batches serve in laneWait, and
+// at least one batch. Half of the new value comes from the old one.
 func (l *lane) measure(d time.Duration) {
 	soon := min(laneWaiting, laneBatch*int64(laneWait)/int64(max(1, d)))
 	l.room.Store(max(laneBatch, (l.room.Load()+soon)/2))
@@ -297,7 +301,8 @@ func (ls *lanes) serve(ctx context.Context, l *lane, batch []*click) {
 	for i, c := range batch {
 		requests[i] = c.Request
 	}
-	replies, err := ls.reserve(context.WithoutCancel(ctx), l.sale, requests) // a batch is finished even if the process stops
+	// a batch is finished even if the process stops
+	replies, err := ls.reserve(context.WithoutCancel(ctx), l.sale, requests)
 	replied := time.Now()
 	ls.metrics.reserve.Observe(replied.Sub(began).Seconds())
 	if errors.Is(err, gate.ErrUnavailable) { // the breaker has opened since: Redis was not called
@@ -336,8 +341,8 @@ func (ls *lanes) serve(ctx context.Context, l *lane, batch []*click) {
 	}
 }
 
-// markSoldOut marks a sale whose gate is sold out and remembers that many users. Unless the lane knows them all, it reads them
-// beside the lane, once at a time; a ticket that is granted meanwhile discards what was read.
+// markSoldOut marks a sale whose gate is sold out and remembers that many users. Unless the lane knows them all, it
+// reads them beside the lane, once at a time; a ticket that is granted meanwhile discards what was read.
 func (ls *lanes) markSoldOut(ctx context.Context, l *lane, users int) {
 	was := l.soldOut.Load()
 	if len(was.holders) == users {
@@ -378,7 +383,8 @@ func (ls *lanes) reserve(ctx context.Context, sale int64, requests []gate.Reques
 	return replies, err
 }
 
-// bought returns the buyer's reply for the gate's. A ticket that the user had already may have become an order meanwhile.
+// bought returns the buyer's reply for the gate's. A ticket that the user had already may have become an order
+// meanwhile.
 func (ls *lanes) bought(r gate.Reply, ahead int) Bought {
 	ticket := r.Ticket
 	switch {
@@ -389,5 +395,6 @@ func (ls *lanes) bought(r gate.Reply, ahead int) Bought {
 	case r.Existing != nil:
 		ticket = r.Existing.Ticket
 	}
-	return Bought{Ticket: ticket, atGate: true, older: r.Existing != nil, Status: Status{State: Queued, Ahead: ahead, NextPoll: nextPoll(ahead, true)}}
+	return Bought{Ticket: ticket, atGate: true, older: r.Existing != nil,
+		Status: Status{State: Queued, Ahead: ahead, NextPoll: nextPoll(ahead, true)}}
 }

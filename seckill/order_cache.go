@@ -9,8 +9,8 @@ import (
 
 const ordersKnown = 100_000 // owners this process remembers; about 15 MB
 
-// orderCache remembers the orders that this process has settled or read. An order never changes, so the reply to its owner
-// needs no store. byBuyer is an otter.Cache: see goods.Cache for why the type is not named.
+// orderCache remembers the orders that this process has settled or read. An order never changes, so the reply to its
+// owner needs no store. byBuyer is an otter.Cache: see goods.Cache for why the type is not named.
 type orderCache struct {
 	byBuyer interface {
 		GetIfPresent(order.Buyer) (uuid.UUID, bool)

@@ -27,9 +27,10 @@ const (
 	journalLife  = 25 * time.Hour // gates and journals live a day after their sale's end
 )
 
-// reclaimer queues the tickets that no process works on. Each look reads the journals: an entry of this process that is not in its
-// queue was granted by a call that had no reply, however late Redis has carried it out; an entry of another process is taken over
-// when that has died. Two processes may do it at once without harm, because settling is safe to repeat; the heir is first (Beats.Takes).
+// reclaimer queues the tickets that no process works on. Each look reads the journals: an entry of this process that is
+// not in its queue was granted by a call that had no reply, however late Redis has carried it out; an entry of another
+// process is taken over when that has died. Two processes may do it at once without harm, because settling is safe to
+// repeat; the heir is first (Beats.Takes).
 type reclaimer struct {
 	sales   *goods.Store
 	gate    *gate.Gate
@@ -55,7 +56,8 @@ type reclaimer struct {
 // errFull says that the queue has no room for the tickets of a sale.
 var errFull = fmt.Errorf("%w: no room for tickets that no process works on", ErrBusy)
 
-// Run reclaims once a second until ctx ends, and looks five times a second for processes of this machine that have died.
+// Run reclaims once a second until ctx ends, and looks five times a second for processes of this machine that have
+// died.
 func (r *reclaimer) Run(ctx context.Context) {
 	var looking sync.WaitGroup
 	looking.Go(func() { r.looks.Run(ctx, roundLimit, rounds.Every(inheritEvery), r.inherit) })
@@ -119,8 +121,8 @@ func (r *reclaimer) look(ctx context.Context, surely string) error {
 	return err
 }
 
-// CheckJournals returns an error if a sale has tickets in a journal of a release that this one does not read any more: they would
-// never be settled. Call it before Run.
+// CheckJournals returns an error if a sale has tickets in a journal of a release that this one does not read any more:
+// they would never be settled. Call it before Run.
 func (e *Engine) CheckJournals(ctx context.Context) error {
 	r := e.reclaimer
 	sales, err := r.withJournals(ctx)
@@ -129,8 +131,10 @@ func (e *Engine) CheckJournals(ctx context.Context) error {
 	}
 	with, err := r.gate.FormerJournals(ctx, sales)
 	if err == nil && len(with) > 0 {
-		err = fmt.Errorf("sales %v have tickets in the journal of a release of before 23 November 2026 (ms:{...}:journal): let a release "+
-			"of 23 to 27 November 2026 (commit ea6db2d to c40b7e4) run until its journals are empty, then start this one", with)
+		err = fmt.Errorf(
+			"sales %v have tickets in the journal of a release of before 23 November 2026 (ms:{...}:journal): let a release "+
+				"of 23 to 27 November 2026 (commit ea6db2d to c40b7e4) run until its journals are empty, then "+
+				"start this one", with)
 	}
 	return err
 }
@@ -149,8 +153,9 @@ func (r *reclaimer) withJournals(ctx context.Context) ([]int64, error) {
 	return sales, err
 }
 
-// lookAt queues the tickets of one sale that are this process's to queue. A reserve call is over after gate.ReserveLimit: until then
-// an entry of this process may still come into its queue. An entry from the future was written before the clock of Redis went back.
+// lookAt queues the tickets of one sale that are this process's to queue. A reserve call is over after
+// gate.ReserveLimit: until then an entry of this process may still come into its queue. An entry from the future was
+// written before the clock of Redis went back.
 func (r *reclaimer) lookAt(ctx context.Context, sale int64, surely string) error {
 	pending, kept := r.queue.PendingOf(sale), r.acks.kept(sale)
 	entries, now, err := r.gate.Journal(ctx, sale, r.qmax)
@@ -202,8 +207,9 @@ func (r *reclaimer) fault(ctx context.Context, doing string, err error) {
 	}
 }
 
-// resettle queues the tickets of a journal, whichever process owns them. If Redis was restored from older data, most of them
-// were settled long ago, and the gate offers too much until this is known. It takes nothing over: settling is safe to repeat.
+// resettle queues the tickets of a journal, whichever process owns them. If Redis was restored from older data, most of
+// them were settled long ago, and the gate offers too much until this is known. It takes nothing over: settling is safe
+// to repeat.
 func (r *reclaimer) resettle(ctx context.Context, sale int64) error {
 	pending := r.queue.PendingOf(sale)
 	entries, _, err := r.gate.Journal(ctx, sale, r.qmax)
@@ -253,8 +259,8 @@ func (r *reclaimer) enqueue(sale int64, tickets []order.Ticket) {
 	}
 }
 
-// settleDamaged settles what can be read of an entry, and moves the entry to the dead letters. After a fault, the next look tries
-// again.
+// settleDamaged settles what can be read of an entry, and moves the entry to the dead letters. After a fault, the next
+// look tries again.
 func (r *reclaimer) settleDamaged(ctx context.Context, sale int64, e gate.Entry) {
 	r.metrics.log.Error("a journal entry holds no ticket", "sale", sale, "entry", e.ID, "err", e.Err)
 	var results []order.Result
@@ -272,9 +278,9 @@ func (r *reclaimer) settleDamaged(ctx context.Context, sale int64, e gate.Entry)
 	}
 }
 
-// settleSuspects settles the tickets of entries that have had many owners, who all died. Perhaps one of the tickets is why: each is
-// settled alone, in random order, so the others get their results sooner or later. At the first fault the queue takes the
-// rest, for as long as needed.
+// settleSuspects settles the tickets of entries that have had many owners, who all died. Perhaps one of the tickets is
+// why: each is settled alone, in random order, so the others get their results sooner or later. At the first fault the
+// queue takes the rest, for as long as needed.
 func (r *reclaimer) settleSuspects(ctx context.Context, sale int64, suspects []gate.Entry) {
 	for i, e := range suspects {
 		var results []order.Result

@@ -19,20 +19,22 @@ const (
 	followEvery = time.Second // how often the gates of all changed sales are compared, near or not
 	fixAgain    = 3           // how often a tick tries again to fix the gates that moved
 
-	repairAfter = 2 * time.Second // a process repairs a gate that another one reads if that one has not repaired it for longer
+	// a process repairs a gate that another one reads if that one has not repaired it for longer
+	repairAfter = 2 * time.Second
 
 	reconcileGap = 5 * time.Millisecond // between two ticks at least
 )
 
-// reconciler compares the gates of near and of changed sales with Postgres: it observes, diagnoses (diagnose.go) and repairs. This is how
-// cancelled and expired units come back on sale in every process, how a missing gate is rebuilt, and how a change of a
-// sale's state, window or total reaches the gate. Any number of processes may do it at once: there is no leader.
+// reconciler compares the gates of near and of changed sales with Postgres: it observes, diagnoses (diagnose.go) and
+// repairs. This is how cancelled and expired units come back on sale in every process, how a missing gate is rebuilt,
+// and how a change of a sale's state, window or total reaches the gate. Any number of processes may do it at once:
+// there is no leader.
 //
-// A change may move a sale out of the query of the sales that are near: into a draft, far ahead, or into the past. The tick
-// after it still sees the sale, because it asks for the sales of the last tick too, and follows it until its gate has the row's
-// epoch, also through an outage of Redis. What no process has seen (a crash between the change and the gate, a first start, a
-// Redis that came back with an older gate) is found by goods.Store.Changed, when a process starts and once a second: the change
-// itself has noted in the row until when such a gate can live.
+// A change may move a sale out of the query of the sales that are near: into a draft, far ahead, or into the past. The
+// tick after it still sees the sale, because it asks for the sales of the last tick too, and follows it until its gate
+// has the row's epoch, also through an outage of Redis. What no process has seen (a crash between the change and the
+// gate, a first start, a Redis that came back with an older gate) is found by goods.Store.Changed, when a process
+// starts and once a second: the change itself has noted in the row until when such a gate can live.
 type reconciler struct {
 	cfg       Config
 	sales     *goods.Store
@@ -54,7 +56,8 @@ type reconciler struct {
 	followed time.Time                 // when the changed sales were last among them
 }
 
-// unitsLeft has the units left of each sale, as the tick that began then knew them: the reading of a calm gate may be two seconds old.
+// unitsLeft has the units left of each sale, as the tick that began then knew them: the reading of a calm gate may be
+// two seconds old.
 type unitsLeft struct {
 	at     time.Time
 	bySale map[int64]int
@@ -83,8 +86,8 @@ func (r *reconciler) leftOf(sale int64) (n int, ok bool) {
 	return n, ok
 }
 
-// soldOut reports whether a sale had no unit left at a tick that began at most watch.SureFor ago. After an outage of Postgres, or a
-// pause, it reports false until the next tick.
+// soldOut reports whether a sale had no unit left at a tick that began at most watch.SureFor ago. After an outage of
+// Postgres, or a pause, it reports false until the next tick.
 func (r *reconciler) soldOut(sale int64) bool {
 	m := r.left.Load()
 	if m == nil || time.Since(m.at) > watch.SureFor {
@@ -112,7 +115,8 @@ func (r *reconciler) tick(ctx context.Context) {
 		cures := diagnose(o)
 		rows[o.sale.ID] = o.sale
 		was := r.rows[o.sale.ID]
-		stirred[o.sale.ID] = len(cures) > 0 || was.Epoch != o.sale.Epoch || was.Stock != o.sale.Stock || was.Bypass != o.sale.Bypass
+		stirred[o.sale.ID] = len(cures) > 0 || was.Epoch != o.sale.Epoch || was.Stock != o.sale.Stock ||
+			was.Bypass != o.sale.Bypass
 		if unknown := !o.gateRead && !r.cfg.gateOff(); o.sale.Near || len(cures) > 0 || unknown {
 			sales = append(sales, o.sale.ID)
 		}
@@ -128,7 +132,8 @@ func (r *reconciler) tick(ctx context.Context) {
 				since = began
 			}
 			if ailing[o.sale.ID] = since; began.Sub(since) < repairAfter {
-				cures = slices.DeleteFunc(cures, func(c repair) bool { return c != recoverRollback }) // the reader does the others
+				// the reader does the others
+				cures = slices.DeleteFunc(cures, func(c repair) bool { return c != recoverRollback })
 			}
 		}
 		for _, cure := range cures {
@@ -153,7 +158,8 @@ func (r *reconciler) tick(ctx context.Context) {
 
 // showDrift exports the drift that the tick left. It is not known if a gate of the tick could not be read.
 func (r *reconciler) showDrift(observed []observation) {
-	if r.cfg.gateOff() || slices.ContainsFunc(observed, func(o observation) bool { return !o.gateRead && slices.Contains(r.last, o.sale.ID) }) {
+	if r.cfg.gateOff() || slices.ContainsFunc(observed,
+		func(o observation) bool { return !o.gateRead && slices.Contains(r.last, o.sale.ID) }) {
 		r.metrics.drift.Reset()
 		return
 	}
@@ -180,8 +186,8 @@ func (r *reconciler) andChanged(ctx context.Context, sales []int64) []int64 {
 	return slices.Compact(sales)
 }
 
-// observe has the gates of the last tick's sales, and then reads these sales and all that are near in one query. The ops of a gate
-// show whether it has moved since it was read. Without Redis, only the sales are observed.
+// observe has the gates of the last tick's sales, and then reads these sales and all that are near in one query. The
+// ops of a gate show whether it has moved since it was read. Without Redis, only the sales are observed.
 func (r *reconciler) observe(ctx context.Context) ([]observation, error) {
 	began := time.Now()
 	var gates map[int64]watch.Reading
@@ -206,7 +212,8 @@ func (r *reconciler) observe(ctx context.Context) ([]observation, error) {
 		if s.Near {
 			r.readings.Facts.Looked(s, g, began)
 		}
-		observed[i] = observation{sale: s, gate: g.State, gateRead: read, own: g.Own, facts: r.readings.Facts.Of(s.ID), at: began}
+		observed[i] = observation{sale: s, gate: g.State, gateRead: read, own: g.Own,
+			facts: r.readings.Facts.Of(s.ID), at: began}
 	}
 	return observed, nil
 }
@@ -220,7 +227,8 @@ func (r *reconciler) repair(ctx context.Context, o observation, cure repair) {
 	if r.rebuilder.Slow(sale) {
 		limit = reconcileGap
 	}
-	beside, cancel := context.WithTimeout(ctx, limit) // the tick has to look at the other sales; what is under way goes on
+	// the tick has to look at the other sales; what is under way goes on
+	beside, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	switch cure {
 	case rebuildGate:
@@ -235,7 +243,8 @@ func (r *reconciler) repair(ctx context.Context, o observation, cure repair) {
 			return r.sales.GateKnows(ctx, sale, o.sale.Bypasses, wait)
 		})
 	}
-	if errors.Is(err, context.DeadlineExceeded) && beside.Err() != nil || limit != reconcileGap && errors.Is(err, goods.ErrLocked) || errors.Is(err, ErrBusy) {
+	if errors.Is(err, context.DeadlineExceeded) && beside.Err() != nil || limit != reconcileGap &&
+		errors.Is(err, goods.ErrLocked) || errors.Is(err, ErrBusy) {
 		return // the tick has left it, the lock was missed once, which is nothing, or another process does it
 	}
 	r.fault(ctx, string(cure), err)
@@ -266,8 +275,8 @@ func (r *reconciler) fix(ctx context.Context, o observation) fixing {
 	return is
 }
 
-// look reads gates, then their rows, and fixes the stocks that are wrong, of whichever process the sales are. It returns what it has
-// found, without the gates that are missing.
+// look reads gates, then their rows, and fixes the stocks that are wrong, of whichever process the sales are. It
+// returns what it has found, without the gates that are missing.
 func (r *reconciler) look(ctx context.Context, sales []int64) map[int64]fixing {
 	gates, err := r.gate.States(ctx, sales)
 	if err != nil {
@@ -291,8 +300,8 @@ func (r *reconciler) look(ctx context.Context, sales []int64) map[int64]fixing {
 	return found
 }
 
-// lookAgain looks at the gates that moved before they could be fixed, a few times: a busy sale moves its gate all the time, so waiting
-// for the next tick would not help. found is told what each look has found.
+// lookAgain looks at the gates that moved before they could be fixed, a few times: a busy sale moves its gate all the
+// time, so waiting for the next tick would not help. found is told what each look has found.
 func (r *reconciler) lookAgain(ctx context.Context, moved []int64, found func(sale int64, is fixing)) {
 	for n := 0; n < fixAgain && len(moved) > 0; n++ {
 		looked := r.look(ctx, moved)

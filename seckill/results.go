@@ -15,15 +15,16 @@ import (
 )
 
 const (
-	resultReaders = 2     // round trips at the same time, to each of Redis and Postgres
-	resultBatch   = 256   // queries in one of them
-	resultsQueued = 16384 // waiting queries: those of all event streams of a process at once, and of polls; the rest are refused as busy
+	resultReaders = 2   // round trips at the same time, to each of Redis and Postgres
+	resultBatch   = 256 // queries in one of them
+	// waiting queries: those of all event streams of a process at once, and of polls; the rest are refused as busy
+	resultsQueued = 16384
 	resultLimit   = time.Second
 )
 
-// resultReader reads results in batches of any sales: one Redis pipeline, then one Postgres query. Redis is believed only when it
-// reports an order. Any other value may be stale: Redis may have lost the ticket, may have been restored from older data,
-// or may have been bypassed while it was down. So every other value is looked up in Postgres.
+// resultReader reads results in batches of any sales: one Redis pipeline, then one Postgres query. Redis is believed
+// only when it reports an order. Any other value may be stale: Redis may have lost the ticket, may have been restored
+// from older data, or may have been bypassed while it was down. So every other value is looked up in Postgres.
 type resultReader struct {
 	gateOff bool
 	gate    *gate.Gate
@@ -52,9 +53,12 @@ type resultReply struct {
 	err error
 }
 
-func newResultReader(cfg Config, g *gate.Gate, q *queue.Queue, store *order.Store, orders orderCache, m *metrics) *resultReader {
+func newResultReader(
+	cfg Config, g *gate.Gate, q *queue.Queue, store *order.Store, orders orderCache, m *metrics,
+) *resultReader {
 	return &resultReader{gateOff: cfg.gateOff(), gate: g, queue: q, store: store, orders: orders, metrics: m,
-		atGate: make(chan *resultQuery, resultsQueued), atPostgres: make(chan *resultQuery, resultsQueued), ended: make(chan struct{})}
+		atGate: make(chan *resultQuery, resultsQueued), atPostgres: make(chan *resultQuery, resultsQueued),
+		ended: make(chan struct{})}
 }
 
 // Run serves queries until ctx ends.
@@ -68,8 +72,8 @@ func (r *resultReader) Run(ctx context.Context) {
 	readers.Wait()
 }
 
-// gather passes all queries that wait in a channel to read, of whatever sales, until ctx ends. A single query does not wait
-// for others.
+// gather passes all queries that wait in a channel to read, of whatever sales, until ctx ends. A single query does not
+// wait for others.
 func gather(ctx context.Context, in <-chan *resultQuery, read func(ctx context.Context, queries []*resultQuery)) {
 	for {
 		var queries []*resultQuery
@@ -127,9 +131,9 @@ func (r *resultReader) read(ctx context.Context, sale, user int64) (Status, erro
 	return Status{}, ErrBusy
 }
 
-// confirm returns what became of a click, if this process cannot be sure that its gate knows of it, or if the ticket is an older
-// one, which has a place of its own in the queue. The gate said queued, or refused with goods.ErrSoldOut. Refusals:
-// goods.ErrSoldOut, ErrBusy.
+// confirm returns what became of a click, if this process cannot be sure that its gate knows of it, or if the ticket is
+// an older one, which has a place of its own in the queue. The gate said queued, or refused with goods.ErrSoldOut.
+// Refusals: goods.ErrSoldOut, ErrBusy.
 func (r *resultReader) confirm(ctx context.Context, sale, user int64, refusal error) (Status, error) {
 	ctx, cancel := context.WithTimeout(ctx, resultLimit)
 	defer cancel()
@@ -187,8 +191,11 @@ func (r *resultReader) readGate(ctx context.Context, queries []*resultQuery) {
 	}
 }
 
-// inFlight reads the gates of those sales in whose journals the ticket of another process is. A gate that is not read has none.
-func (r *resultReader) inFlight(ctx context.Context, queries []*resultQuery, tickets []gate.Remembered, places map[order.Buyer]queue.Place) map[int64]gate.State {
+// inFlight reads the gates of those sales in whose journals the ticket of another process is. A gate that is not read
+// has none.
+func (r *resultReader) inFlight(
+	ctx context.Context, queries []*resultQuery, tickets []gate.Remembered, places map[order.Buyer]queue.Place,
+) map[int64]gate.State {
 	var sales []int64
 	for i, q := range queries {
 		if _, here := places[q.buyer]; !here && tickets[i].State == Queued {
@@ -214,8 +221,10 @@ func (r *resultReader) readPostgres(ctx context.Context, queries []*resultQuery)
 	r.repairTickets(ctx, queries, outcomes)
 	for _, q := range queries {
 		switch result, known := outcomes[q.buyer]; {
-		case err != nil && q.waits && q.gate.State == Queued, // no other process has told of an order: it would have repaired the gate, or has no Redis
-			err == nil && q.status.State == Queued && result.OrderID == uuid.Nil && result.Ticket != q.gate.Ticket: // or it is the result of an older ticket
+		// no other process has told of an order: it would have repaired the gate, or has no Redis
+		case err != nil && q.waits && q.gate.State == Queued,
+			// or it is the result of an older ticket
+			err == nil && q.status.State == Queued && result.OrderID == uuid.Nil && result.Ticket != q.gate.Ticket:
 			q.reply <- resultReply{Status: q.status}
 		case err != nil, q.gateDown && result.OrderID == uuid.Nil: // Redis may have a newer ticket than Postgres knows
 			q.reply <- resultReply{err: ErrBusy}
@@ -228,14 +237,17 @@ func (r *resultReader) readPostgres(ctx context.Context, queries []*resultQuery)
 	}
 }
 
-// repairTickets writes orders to the gate whose tickets are still queued there, before the replies to their owners. A buyer
-// who was told of an order must not be told "queued" by another process when Postgres is down. The replies follow even if
-// the gate does not reply.
-func (r *resultReader) repairTickets(ctx context.Context, queries []*resultQuery, outcomes map[order.Buyer]order.Result) {
+// repairTickets writes orders to the gate whose tickets are still queued there, before the replies to their owners. A
+// buyer who was told of an order must not be told "queued" by another process when Postgres is down. The replies follow
+// even if the gate does not reply.
+func (r *resultReader) repairTickets(
+	ctx context.Context, queries []*resultQuery, outcomes map[order.Buyer]order.Result,
+) {
 	owners := map[int64][]order.Owner{}
 	for _, q := range queries {
 		if result := outcomes[q.buyer]; result.OrderID != uuid.Nil && q.status.State == Queued && q.gate.State != None {
-			owners[q.buyer.SaleID] = append(owners[q.buyer.SaleID], order.Owner{UserID: q.buyer.UserID, OrderID: result.OrderID})
+			owners[q.buyer.SaleID] = append(owners[q.buyer.SaleID],
+				order.Owner{UserID: q.buyer.UserID, OrderID: result.OrderID})
 		}
 	}
 	if len(owners) == 0 {

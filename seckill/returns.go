@@ -10,8 +10,9 @@ import (
 	"miaosha/seckill/rounds"
 )
 
-// returns brings units that came back in this process to their gates at once: it looks at those sales alone, and does not wait for the
-// reader of the sale, or for a tick. Many that come back at once are one look. What it cannot bring, the reader does.
+// returns brings units that came back in this process to their gates at once: it looks at those sales alone, and does
+// not wait for the reader of the sale, or for a tick. Many that come back at once are one look. What it cannot bring,
+// the reader does.
 type returns struct {
 	reconciler *reconciler
 	rounds     *rounds.Rounds

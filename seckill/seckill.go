@@ -1,5 +1,5 @@
-// Package seckill is the rush: it admits the right buyers, remembers whom it admitted, and turns each ticket into an order
-// or a final refusal.
+// Package seckill is the rush: it admits the right buyers, remembers whom it admitted, and turns each ticket into an
+// order or a final refusal.
 //
 //	captcha -> hidden address -> lane -> gate (Redis) -> queue -> settle (Postgres) -> gate -> polls and event streams
 //
@@ -8,11 +8,12 @@
 // The script that grants a ticket also writes it to the sale's journal. So the queue lives in this process and yet
 // survives it: the tickets of a dead process are taken over by another one, or by the same one after its restart.
 //
-// Who wins: among clicks, the order in which the reserve script serves them; among processes, the one that locks the sale's
-// row first; among one user's tickets, the first. The unique index one_order_per_user_and_sale and the guarded update in goods.Take
-// always have the last word.
+// Who wins: among clicks, the order in which the reserve script serves them; among processes, the one that locks the
+// sale's row first; among one user's tickets, the first. The unique index one_order_per_user_and_sale and the guarded
+// update in goods.Take always have the last word.
 //
-// Two parts repair: reclaim finds tickets that no process works on (reclaim.go), reconcile compares gates with Postgres (reconcile.go).
+// Two parts repair: reclaim finds tickets that no process works on (reclaim.go), reconcile compares gates with Postgres
+// (reconcile.go).
 //
 // README.md in this folder explains the words, one purchase step by step, and recovery.
 package seckill
@@ -54,8 +55,8 @@ type Deps struct {
 	name string // of this process in the journals; "" for a new one, except in tests
 }
 
-// Engine is the rush of one process. Package web calls its methods. The parts do the work; each is a type in a file of its
-// own.
+// Engine is the rush of one process. Package web calls its methods. The parts do the work; each is a type in a file of
+// its own.
 type Engine struct {
 	cfg      Config
 	cache    *goods.Cache
@@ -97,7 +98,8 @@ func New(cfg Config, d Deps) (*Engine, error) {
 	e.clock = gate.NewClock(gates)
 	e.subscribers = &news.Subscribers{}
 	acks := &acks{gate: gates, orders: owners, limit: cfg.QMax, metrics: m, trace: e.trace}
-	settler := &settler{cfg: cfg, db: d.DB, orders: d.Orders, gate: background, acks: acks, subscribers: e.subscribers, metrics: m, trace: e.trace}
+	settler := &settler{cfg: cfg, db: d.DB, orders: d.Orders, gate: background, acks: acks, subscribers: e.subscribers,
+		metrics: m, trace: e.trace}
 	e.queue = queue.New(cfg.QMax, cfg.SettleBatch, cfg.QueueWorkers, settler.settleUntilDone)
 	e.results = newResultReader(cfg, gates, e.queue, d.Orders, owners, m)
 	e.beats = alive.NewBeats(background, presence.Name, m.logFault)
@@ -108,9 +110,12 @@ func New(cfg Config, d Deps) (*Engine, error) {
 	e.bigGate = &bigGate{cfg: cfg, gate: gates, rebuilder: e.rebuilder, metrics: m}
 	direct := newDirect(cfg, d.DB, settler, d.Orders, e.queue, m)
 	e.lanes = newLanes(cfg, gates, e.queue, direct, e.rebuilder, readings.Facts, m, e.trace)
-	e.reclaimer = &reclaimer{reads: readings, sales: d.Sales, gate: background, queue: e.queue, settler: settler, acks: acks, qmax: cfg.QMax, metrics: m, trace: e.trace,
-		beats: e.beats, alive: presence, rounds: rounds.New(), looks: rounds.New(), looking: make(chan struct{}, 1), died: map[string]time.Time{}, busy: map[string]time.Time{}}
-	e.reconciler = &reconciler{cfg: cfg, sales: d.Sales, gate: background, acks: acks, readings: readings, rebuilder: e.rebuilder,
+	e.reclaimer = &reclaimer{reads: readings, sales: d.Sales, gate: background, queue: e.queue, settler: settler,
+		acks: acks, qmax: cfg.QMax, metrics: m, trace: e.trace,
+		beats: e.beats, alive: presence, rounds: rounds.New(), looks: rounds.New(), looking: make(chan struct{}, 1),
+		died: map[string]time.Time{}, busy: map[string]time.Time{}}
+	e.reconciler = &reconciler{cfg: cfg, sales: d.Sales, gate: background, acks: acks, readings: readings,
+		rebuilder: e.rebuilder,
 		reclaimer: e.reclaimer, metrics: m, rounds: rounds.New(), every: watch.Every}
 	e.returns = &returns{reconciler: e.reconciler, sales: map[int64]bool{}, rounds: rounds.New()}
 	return e, nil
@@ -157,9 +162,9 @@ func (e *Engine) Run(ctx context.Context) {
 	e.rebuilder.Close()
 }
 
-// Admit claims a place for a buy request in flight. The caller must call Release if there is no error. Admit calls no store.
-// Refusals: goods.ErrSoldOut if the sale was sold out a moment ago and the user holds nothing of it; ErrBusy if all places
-// are taken, or the lane or the queue is full.
+// Admit claims a place for a buy request in flight. The caller must call Release if there is no error. Admit calls no
+// store. Refusals: goods.ErrSoldOut if the sale was sold out a moment ago and the user holds nothing of it; ErrBusy if
+// all places are taken, or the lane or the queue is full.
 func (e *Engine) Admit(sale, user int64) error {
 	if err := e.lanes.admit(sale, user); err != nil {
 		return err
@@ -178,8 +183,8 @@ func (e *Engine) Admit(sale, user int64) error {
 func (e *Engine) Release() { e.inFlight.Add(-1) }
 
 // Buy asks for a unit of a sale for a user. Accepted is not bought: a Status of Queued means that the ticket is in the
-// journal, or in this process's queue after Redis has lost it, and will get one final result. Refusals: goods.ErrNoSale, goods.NotStartedError, goods.ErrEnded,
-// goods.ErrPaused, goods.ErrSoldOut, ErrBusy.
+// journal, or in this process's queue after Redis has lost it, and will get one final result. Refusals:
+// goods.ErrNoSale, goods.NotStartedError, goods.ErrEnded, goods.ErrPaused, goods.ErrSoldOut, ErrBusy.
 //
 // At most one click of a user on a sale is in flight in this process. A user who clicks again meanwhile receives the
 // reply to that click.
@@ -202,8 +207,8 @@ func (e *Engine) Buy(ctx context.Context, sale, user int64) (Bought, error) {
 	return b, err
 }
 
-// Result returns what became of a user's ticket, or ErrBusy if that is not known: an outage is never a refusal. A user without
-// a ticket or an order is told None, or SoldOut for as long as no unit is left. See Status.NoTicket.
+// Result returns what became of a user's ticket, or ErrBusy if that is not known: an outage is never a refusal. A user
+// without a ticket or an order is told None, or SoldOut for as long as no unit is left. See Status.NoTicket.
 func (e *Engine) Result(ctx context.Context, sale, user int64) (Status, error) {
 	if status, known := e.results.known(sale, user); known {
 		return status, nil
@@ -220,14 +225,15 @@ func (e *Engine) Result(ctx context.Context, sale, user int64) (Status, error) {
 	return status, err
 }
 
-// Watch returns a channel that says when this process has settled a ticket of one user in one sale, from now on: a hint to call
-// Result, which alone knows of the user's other tickets. Nothing waits for a slow reader. The caller must call stop.
+// Watch returns a channel that says when this process has settled a ticket of one user in one sale, from now on: a hint
+// to call Result, which alone knows of the user's other tickets. Nothing waits for a slow reader. The caller must call
+// stop.
 func (e *Engine) Watch(sale, user int64) (news <-chan struct{}, stop func()) {
 	return e.subscribers.Add(order.Buyer{SaleID: sale, UserID: user})
 }
 
-// Left returns how many units of a sale are left, as far as this process knows. While both stores reply the number is seldom more
-// than half a second old; in an outage of Postgres it is the last one known.
+// Left returns how many units of a sale are left, as far as this process knows. While both stores reply the number is
+// seldom more than half a second old; in an outage of Postgres it is the last one known.
 func (e *Engine) Left(s goods.Sale) int {
 	if n, ok := e.reconciler.leftOf(s.ID); ok {
 		return n
@@ -235,23 +241,25 @@ func (e *Engine) Left(s goods.Sale) int {
 	return s.Stock
 }
 
-// InFlight returns how many tickets each sale has in its journal, as the processes have read it for one another, or false if Redis did
-// not reply.
+// InFlight returns how many tickets each sale has in its journal, as the processes have read it for one another, or
+// false if Redis did not reply.
 func (e *Engine) InFlight() (bySale map[int64]int, ok bool) { return e.reconciler.readings.InFlight() }
 
-// Clicks returns how many clicks each sale has had in this process, whatever became of them. The count of a sale without a click
-// for a minute ends.
+// Clicks returns how many clicks each sale has had in this process, whatever became of them. The count of a sale
+// without a click for a minute ends.
 func (e *Engine) Clicks() map[int64]int64 { return e.lanes.count() }
 
-// UnitsReturned tells the Engine that units of a sale came back, so that it brings them to the gate at once, whichever process reads
-// that. It does not wait.
+// UnitsReturned tells the Engine that units of a sale came back, so that it brings them to the gate at once, whichever
+// process reads that. It does not wait.
 func (e *Engine) UnitsReturned(sale int64) { e.returns.add(sale) }
 
-// Address returns a user's hidden address of a sale, inside the window and while the big gate has room. sum is the user's
-// answer, nil where the shop asks for none; it is judged only inside the window, and its refusal is returned. Requests of the first
-// second are answered in random order. Refusals: goods.ErrNoSale, goods.NotStartedError, goods.ErrEnded, goods.ErrPaused,
-// goods.ErrSoldOut, TooManyError, ErrBusy.
-func (e *Engine) Address(ctx context.Context, sale, user int64, token string, sum Sum) (address string, expiry time.Time, err error) {
+// Address returns a user's hidden address of a sale, inside the window and while the big gate has room. sum is the
+// user's answer, nil where the shop asks for none; it is judged only inside the window, and its refusal is returned.
+// Requests of the first second are answered in random order. Refusals: goods.ErrNoSale, goods.NotStartedError,
+// goods.ErrEnded, goods.ErrPaused, goods.ErrSoldOut, TooManyError, ErrBusy.
+func (e *Engine) Address(
+	ctx context.Context, sale, user int64, token string, sum Sum,
+) (address string, expiry time.Time, err error) {
 	s, _, err := e.cache.Sale(ctx, sale)
 	if err != nil {
 		return "", time.Time{}, err

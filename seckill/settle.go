@@ -44,17 +44,19 @@ type settler struct {
 // lockedCheck decides in a settle transaction whether anything may be placed.
 type lockedCheck func(sale goods.Locked) error
 
-// settle decides a batch of tickets of one sale in one transaction: it locks the sale's row, places the orders, and stores
-// a result for each ticket of a gate that got none. After an error either nothing is decided, or everything is and only the
-// reply was lost. Settling the same batch again finds out which.
+// settle decides a batch of tickets of one sale in one transaction: it locks the sale's row, places the orders, and
+// stores a result for each ticket of a gate that got none. After an error either nothing is decided, or everything is
+// and only the reply was lost. Settling the same batch again finds out which.
 //
-// A gated ticket was granted inside the window, so state and window are not checked again, except that a closed sale places
-// nothing. Without a gate, check does it, under the row's lock: nothing is placed after its error, and a unit that is sold
-// counts as a bypass.
+// A gated ticket was granted inside the window, so state and window are not checked again, except that a closed sale
+// places nothing. Without a gate, check does it, under the row's lock: nothing is placed after its error, and a unit
+// that is sold counts as a bypass.
 //
-// It calls sent before it sends COMMIT: until then it has decided nothing. It waits for the row's lock for wait at most, then
-// the error is goods.ErrLocked.
-func (s *settler) settle(ctx context.Context, sale int64, tickets []order.Ticket, wait time.Duration, check lockedCheck, sent func()) (results []order.Result, err error) {
+// It calls sent before it sends COMMIT: until then it has decided nothing. It waits for the row's lock for wait at
+// most, then the error is goods.ErrLocked.
+func (s *settler) settle(
+	ctx context.Context, sale int64, tickets []order.Ticket, wait time.Duration, check lockedCheck, sent func(),
+) (results []order.Result, err error) {
 	if s.cfg.SettlePause > 0 {
 		select {
 		case <-time.After(s.cfg.SettlePause):
@@ -86,7 +88,8 @@ func (s *settler) settle(ctx context.Context, sale int64, tickets []order.Ticket
 		if results, err = place(ctx, tx, locked, tickets); err != nil {
 			return err
 		}
-		if check != nil && slices.ContainsFunc(results, func(r order.Result) bool { return r.Outcome == order.Ordered }) {
+		if check != nil && slices.ContainsFunc(results,
+			func(r order.Result) bool { return r.Outcome == order.Ordered }) {
 			if err := goods.CountBypass(ctx, tx, sale); err != nil {
 				return err
 			}
@@ -137,11 +140,13 @@ func (s *settler) rejectOne(ctx context.Context, sale int64, t order.Ticket) (re
 	return result, err
 }
 
-// settleUntilDone settles a batch of whole journal entries and passes the results on. An entry leaves the journal whole, so a
-// batch that must be divided is divided between two entries, and the results of a single one are passed on together. The end of
-// ctx stops it early, and goods.ErrLocked if the row's lock does not come in wait. It returns how many of the first tickets are
-// settled; the others stay in the journal.
-func (s *settler) settleUntilDone(ctx context.Context, sale int64, batch []order.Ticket, wait time.Duration, sent func()) (n int, err error) {
+// settleUntilDone settles a batch of whole journal entries and passes the results on. An entry leaves the journal
+// whole, so a batch that must be divided is divided between two entries, and the results of a single one are passed on
+// together. The end of ctx stops it early, and goods.ErrLocked if the row's lock does not come in wait. It returns how
+// many of the first tickets are settled; the others stay in the journal.
+func (s *settler) settleUntilDone(
+	ctx context.Context, sale int64, batch []order.Ticket, wait time.Duration, sent func(),
+) (n int, err error) {
 	results, err := s.decide(ctx, sale, batch, wait, sent)
 	if errors.Is(err, errDivide) {
 		if half := betweenEntries(batch); half > 0 {
@@ -160,7 +165,8 @@ func (s *settler) settleUntilDone(ctx context.Context, sale int64, batch []order
 	return len(batch), nil
 }
 
-// betweenEntries returns the place between two entries of a batch that is nearest to its middle, or 0 if it is one entry.
+// betweenEntries returns the place between two entries of a batch that is nearest to its middle, or 0 if it is one
+// entry.
 func betweenEntries(batch []order.Ticket) int {
 	for low, high := len(batch)/2, len(batch)/2+1; low > 0 || high < len(batch); low, high = low-1, high+1 {
 		if low > 0 && !gate.SameEntry(batch[low-1], batch[low]) {
@@ -174,7 +180,9 @@ func betweenEntries(batch []order.Ticket) int {
 }
 
 // decideHalves decides the tickets of one entry in two parts, and each in smaller ones if needed.
-func (s *settler) decideHalves(ctx context.Context, sale int64, entry []order.Ticket, wait time.Duration, sent func()) (results []order.Result, err error) {
+func (s *settler) decideHalves(
+	ctx context.Context, sale int64, entry []order.Ticket, wait time.Duration, sent func(),
+) (results []order.Result, err error) {
 	for _, half := range [][]order.Ticket{entry[:len(entry)/2], entry[len(entry)/2:]} {
 		decided, err := s.decide(ctx, sale, half, wait, sent)
 		if errors.Is(err, errDivide) {
@@ -190,10 +198,12 @@ func (s *settler) decideHalves(ctx context.Context, sale int64, entry []order.Ti
 
 var errDivide = errors.New("settle in smaller batches")
 
-// decide settles tickets until they have results. After a fault it settles the same tickets again, for as long as needed: no
-// ticket is refused because of an outage. It returns errDivide if one of several tickets is poisoned, or if they were too slow
-// three times; goods.ErrLocked; else only the error of ctx.
-func (s *settler) decide(ctx context.Context, sale int64, batch []order.Ticket, wait time.Duration, sent func()) ([]order.Result, error) {
+// decide settles tickets until they have results. After a fault it settles the same tickets again, for as long as
+// needed: no ticket is refused because of an outage. It returns errDivide if one of several tickets is poisoned, or if
+// they were too slow three times; goods.ErrLocked; else only the error of ctx.
+func (s *settler) decide(
+	ctx context.Context, sale int64, batch []order.Ticket, wait time.Duration, sent func(),
+) ([]order.Result, error) {
 	slow := 0
 	for pause := retryFirst; ; pause = min(2*pause, retryLast) {
 		results, err := s.settle(ctx, sale, batch, wait, nil, sent)
@@ -249,7 +259,8 @@ func (s *settler) rejectPoisoned(ctx context.Context, sale int64, t order.Ticket
 	return []order.Result{rejected}, nil
 }
 
-// rejectExhausted rejects those tickets of an entry that have no result. If Postgres is down, the next look tries again.
+// rejectExhausted rejects those tickets of an entry that have no result. If Postgres is down, the next look tries
+// again.
 func (s *settler) rejectExhausted(ctx context.Context, sale int64, entry []order.Ticket) {
 	var results []order.Result
 	for _, t := range entry {
@@ -259,15 +270,16 @@ func (s *settler) rejectExhausted(ctx context.Context, sale int64, entry []order
 			return
 		}
 		if results = append(results, r); r.Outcome == order.Invalid {
-			s.metrics.log.Error("a ticket has outlived its owners", "sale", sale, "ticket", t.ID, "user", t.UserID, "owners", maxOwners)
+			s.metrics.log.Error("a ticket has outlived its owners", "sale", sale, "ticket", t.ID, "user", t.UserID,
+				"owners", maxOwners)
 			s.deadLetter(ctx, sale, t)
 		}
 	}
 	s.finish(ctx, sale, results)
 }
 
-// finish passes committed results on, first to the gate and then to the subscribers. If the process dies before, the journal still has
-// the entry: another process settles it again and finds these results.
+// finish passes committed results on, first to the gate and then to the subscribers. If the process dies before, the
+// journal still has the entry: another process settles it again and finds these results.
 func (s *settler) finish(ctx context.Context, sale int64, results []order.Result) {
 	if !s.cfg.gateOff() && failpoint.Hit(failpoint.BeforeAck) == nil {
 		s.acks.ackOrKeep(ctx, sale, results)

@@ -33,8 +33,8 @@ type Status struct {
 // Final reports whether the state is final.
 func (s Status) Final() bool { return s.State != Queued && !s.NoTicket() }
 
-// NoTicket reports whether the user has no ticket and no order, so that buying is safe. SoldOut with a NextPoll says so of a
-// sale that has no unit now; SoldOut without one is the result of a ticket.
+// NoTicket reports whether the user has no ticket and no order, so that buying is safe. SoldOut with a NextPoll says so
+// of a sale that has no unit now; SoldOut without one is the result of a ticket.
 func (s Status) NoTicket() bool { return s.State == None || s.State == SoldOut && s.NextPoll > 0 }
 
 // statusOf returns the Status of a result. A duplicate shows as the order that the buyer has.
@@ -56,8 +56,8 @@ func queuedBehind(ahead int) Status {
 	return Status{State: Queued, Ahead: ahead, NextPoll: nextPoll(ahead, false)}
 }
 
-// nextPoll returns after which time to ask again. The first poll after a buy comes when a fast machine has the result. Later
-// polls stay below the limit of five requests a second. The time grows with the queue.
+// nextPoll returns after which time to ask again. The first poll after a buy comes when a fast machine has the result.
+// Later polls stay below the limit of five requests a second. The time grows with the queue.
 func nextPoll(ahead int, first bool) time.Duration {
 	at := 200 * time.Millisecond
 	if first {

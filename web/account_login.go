@@ -32,11 +32,16 @@ func (s *accounts) loginRows() []row {
 		route(POST, "/api/register", everyone, late(afterForm, loginSums, tries, triesNetwork, wrongOfAll),
 			answerLimit, s.register),
 		route(POST, "/api/login", everyone,
-			late("the first if there is a sum; the others after the places in the queue of the hasher, before Postgres; a known device has the last one alone", loginSums, tries, logins, loginDevices), answerLimit, s.login),
+			late("the first if there is a sum; the others after the places in the queue of the hasher, before "+
+				"Postgres; a known device has the last one alone",
+				loginSums, tries, logins, loginDevices), answerLimit, s.login),
 		route(POST, "/api/password/reset", everyone,
-			late("the first if there is a sum; the others, which are those of register, after the form; a solved sum goes ahead of the shop's", loginSums, tries, triesNetwork, wrongOfAll), answerLimit, s.resetPassword),
+			late("the first if there is a sum; the others, which are those of register, after the form; a "+
+				"solved sum goes ahead of the shop's",
+				loginSums, tries, triesNetwork, wrongOfAll), answerLimit, s.resetPassword),
 		route(POST, "/api/logout", anyUser, free("none: the session is over after the first"), answerLimit, s.logout),
-		route(POST, "/api/password", anyUser, late("after the session and the form; before Postgres", passwords, passwordHour),
+		route(POST, "/api/password", anyUser, late("after the session and the form; before Postgres",
+			passwords, passwordHour),
 			answerLimit, s.changePassword),
 		route(GET, "/api/me", visitors, first(own, ownNetwork), answerLimit, s.me),
 	}
@@ -63,12 +68,14 @@ func (s *accounts) sendCode(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	// The browser keeps its secret: a second click, or another tab, makes no code useless.
-	from := user.From{Addr: s.desk.clientIP(r), Browser: cmp.Or(s.desk.secret(r, "code"), rand.Text()), Solved: solved || !s.sums.sums.On()}
+	from := user.From{Addr: s.desk.clientIP(r), Browser: cmp.Or(s.desk.secret(r, "code"), rand.Text()),
+		Solved: solved || !s.sums.sums.On()}
 	code, ttl, err := s.users.SendCode(r.Context(), in.Phone, from)
 	if err != nil {
 		return err
 	}
-	http.SetCookie(w, &http.Cookie{Name: s.desk.cookieName(r, "code"), Value: from.Browser, Path: "/", MaxAge: int(ttl.Seconds()),
+	http.SetCookie(w, &http.Cookie{Name: s.desk.cookieName(r, "code"), Value: from.Browser, Path: "/",
+		MaxAge:   int(ttl.Seconds()),
 		HttpOnly: true, Secure: s.desk.secure(r), SameSite: http.SameSiteStrictMode})
 	out := struct {
 		ExpiresIn int    `json:"expires_in"` // seconds
@@ -87,11 +94,13 @@ type account struct {
 	Token    string `json:"token,omitempty"`
 	Phone    string `json:"phone,omitempty"`
 
-	PasswordDue bool `json:"password_due,omitempty"` // the back office is closed to the user until they have chosen a password
+	// the back office is closed to the user until they have chosen a password
+	PasswordDue bool `json:"password_due,omitempty"`
 }
 
 func accountOf(u user.User) account {
-	return account{UserID: u.ID, Nickname: u.Nickname, Role: u.Role, PasswordDue: u.PasswordDue && u.Role != user.RoleBuyer}
+	return account{UserID: u.ID, Nickname: u.Nickname, Role: u.Role, PasswordDue: u.PasswordDue &&
+		u.Role != user.RoleBuyer}
 }
 
 func (s *accounts) register(w http.ResponseWriter, r *http.Request) error {
@@ -121,10 +130,12 @@ type codeForm struct {
 	Captcha  string `json:"captcha"`
 }
 
-// usesCode reads the form of a request that uses a code into in, of which form is a part, and returns the origin of the request: the
-// browser's cookie has the secret that goes with the code. check checks what is not the phone or the code: a form that is refused uses
-// up no sum.
-func (s *accounts) usesCode(w http.ResponseWriter, r *http.Request, in any, form *codeForm, check func() error) (from user.From, err error) {
+// usesCode reads the form of a request that uses a code into in, of which form is a part, and returns the origin of the
+// request: the browser's cookie has the secret that goes with the code. check checks what is not the phone or the code:
+// a form that is refused uses up no sum.
+func (s *accounts) usesCode(
+	w http.ResponseWriter, r *http.Request, in any, form *codeForm, check func() error,
+) (from user.From, err error) {
 	if err := readBody(w, r, in, false); err != nil {
 		return from, err
 	}
@@ -195,9 +206,9 @@ func (s *accounts) login(w http.ResponseWriter, r *http.Request) error {
 	return s.startSession(w, r, loggedIn)
 }
 
-// startSession starts a session for a user who has just logged in, and ends the session of the
-// request, if there is one. The browser is known as a device of the user from now on. A session of the staff has a line in
-// the log; without it the caller receives no token.
+// startSession starts a session for a user who has just logged in, and ends the session of the request, if there is
+// one. The browser is known as a device of the user from now on. A session of the staff has a line in the log; without
+// it the caller receives no token.
 func (s *accounts) startSession(w http.ResponseWriter, r *http.Request, u user.LoggedIn) error {
 	if err := s.desk.checkPlace(r, u.ID); err != nil {
 		return err
@@ -231,7 +242,8 @@ func (s *accounts) logout(w http.ResponseWriter, r *http.Request, session user.S
 	}
 	s.desk.setCookie(w, r, "", time.Unix(1, 0))
 	// The second ends this session here while Redis is away, and in Redis if that has lost the list of sessions.
-	if err := errors.Join(s.users.LogOut(r.Context(), s.sessions, session.UserID), s.sessions.End(r.Context(), s.desk.token(r))); err != nil {
+	if err := errors.Join(s.users.LogOut(r.Context(), s.sessions, session.UserID),
+		s.sessions.End(r.Context(), s.desk.token(r))); err != nil {
 		return err
 	}
 	return ok(w, 200, nil)
@@ -247,8 +259,8 @@ func (s *accounts) me(w http.ResponseWriter, r *http.Request, session user.Sessi
 	return ok(w, 200, a)
 }
 
-// changePassword ends the other sessions of the user. Of the staff's first password it ends this one too, and starts the one
-// that may act as staff.
+// changePassword ends the other sessions of the user. Of the staff's first password it ends this one too, and starts
+// the one that may act as staff.
 func (s *accounts) changePassword(w http.ResponseWriter, r *http.Request, session user.Session) error {
 	var in struct {
 		Old string `json:"old"`

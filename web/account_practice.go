@@ -8,8 +8,8 @@ import (
 	"miaosha/seckill/purpose"
 )
 
-// Practice sums are for visitors who have not bought before. They have a purpose and a cookie of their own: they neither replace nor
-// use up a sum that counts, and no answer to one opens anything.
+// Practice sums are for visitors who have not bought before. They have a purpose and a cookie of their own: they
+// neither replace nor use up a sum that counts, and no answer to one opens anything.
 
 var practiceDraws = draws{late(beforeAll, practiceSites, practiceSums), late(beforeAll, practiceSites, practiceWords)}
 

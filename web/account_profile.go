@@ -17,7 +17,8 @@ func (s *accounts) profileRows() []row {
 			answerLimit, s.endSession),
 		route(POST, "/api/account/nickname", anyUser, first(own, pays, ownNetwork), answerLimit, s.setNickname),
 		route(POST, "/api/account/phone", anyUser,
-			late("the first if there is a sum; the others after the session and the form, those of the address and the shop are of register; a solved sum goes ahead of the shop's",
+			late("the first if there is a sum; the others after the session and the form, those of the address "+
+				"and the shop are of register; a solved sum goes ahead of the shop's",
 				loginSums, passwords, passwordHour, tries, triesNetwork, wrongOfAll), answerLimit, s.changePhone),
 	}
 }
@@ -40,7 +41,8 @@ func (s *accounts) listSessions(w http.ResponseWriter, r *http.Request, session 
 	}
 	out := make([]sessionJSON, 0, len(list))
 	for _, l := range list {
-		one := sessionJSON{ID: l.ID, Current: l.Current, Browser: "other", System: "other", BegunAt: formatTime(l.BegunAt), EndsAt: formatTime(l.EndsAt)}
+		one := sessionJSON{ID: l.ID, Current: l.Current, Browser: "other", System: "other",
+			BegunAt: formatTime(l.BegunAt), EndsAt: formatTime(l.EndsAt)}
 		if browser, system, found := strings.Cut(l.Client, " "); found {
 			one.Browser, one.System = browser, system
 		}

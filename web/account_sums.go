@@ -42,11 +42,14 @@ func (s *visitorSums) loginCaptcha(w http.ResponseWriter, r *http.Request) error
 }
 
 // drawSum draws a sum that is bound to a cookie of this name.
-func (s *visitorSums) drawSum(w http.ResponseWriter, r *http.Request, of purpose.Purpose, cookie string, under draws) error {
+func (s *visitorSums) drawSum(
+	w http.ResponseWriter, r *http.Request, of purpose.Purpose, cookie string, under draws,
+) error {
 	if !s.sums.On() {
 		return errNoPage
 	}
-	browser := cmp.Or(s.desk.secret(r, cookie), rand.Text()) // of a known browser the new sum takes the place of the old one
+	// of a known browser the new sum takes the place of the old one
+	browser := cmp.Or(s.desk.secret(r, cookie), rand.Text())
 	switch kind := r.URL.Query().Get("kind"); kind {
 	case "", "picture":
 		if err := s.desk.allow(s.desk.limits.of(under.picture), r, 0); err != nil {
@@ -83,8 +86,8 @@ func (s *visitorSums) setSum(w http.ResponseWriter, r *http.Request, cookie, bro
 	setCaptchaAnswer(w, answer)
 }
 
-// solved judges the answer to the browser's sum, which is used up unless it is no number. It reports false for no answer, and
-// when the shop asks for no sums. A wrong answer is an error.
+// solved judges the answer to the browser's sum, which is used up unless it is no number. It reports false for no
+// answer, and when the shop asks for no sums. A wrong answer is an error.
 func (s *visitorSums) solved(r *http.Request, answer string) (bool, error) {
 	if answer == "" || !s.sums.On() {
 		return false, nil

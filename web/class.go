@@ -30,7 +30,8 @@ func (s *classroom) rows() []row {
 	teachers, students := onlyIf(s.sandbox, admins), onlyIf(s.sandbox, everyone)
 	return []row{
 		route(GET, "/api/sandbox/classes", teachers, first(staff), answerLimit, s.listClasses),
-		route(POST, "/api/sandbox/classes", onlyIf(s.sandbox, keyedAdmins(s.admin)), first(staff).then("at most 8 classes are open"),
+		route(POST, "/api/sandbox/classes", onlyIf(s.sandbox, keyedAdmins(s.admin)),
+			first(staff).then("at most 8 classes are open"),
 			answerLimit, s.openClass),
 		route(GET, "/api/sandbox/classes/{code}", teachers, first(staff), answerLimit, s.showClass),
 		route(POST, "/api/sandbox/classes/{code}/run", teachers, first(staff).then("the lab does one job at a time"),
@@ -42,7 +43,8 @@ func (s *classroom) rows() []row {
 		route(GET, "/api/sandbox/classes/{code}/results.json", teachers, first(staff), answerLimit, s.classJSON),
 		route(GET, "/api/sandbox/class", students, ahead(ownNetwork), answerLimit, s.showSeat),
 		route(POST, "/api/sandbox/class", students,
-			ahead(classJoins).then("at most 100 students of a class, of which a seat without work may make room"), answerLimit, s.joinClass),
+			ahead(classJoins).then("at most 100 students of a class, of which a seat without work may make room"),
+			answerLimit, s.joinClass),
 	}
 }
 
@@ -66,11 +68,13 @@ func (s *classroom) joinClass(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	token, seat, err := s.classes.join(typed.Parcel(in.Code), name, s.desk.secret(r, seatCookie), key, s.desk.originOf(r), time.Now())
+	token, seat, err := s.classes.join(typed.Parcel(in.Code), name, s.desk.secret(r, seatCookie), key,
+		s.desk.originOf(r), time.Now())
 	if err != nil {
 		return err
 	}
-	http.SetCookie(w, &http.Cookie{Name: s.desk.cookieName(r, seatCookie), Value: token, Path: "/", MaxAge: int(classLife.Seconds()),
+	http.SetCookie(w, &http.Cookie{Name: s.desk.cookieName(r, seatCookie), Value: token, Path: "/",
+		MaxAge:   int(classLife.Seconds()),
 		HttpOnly: true, Secure: s.desk.secure(r), SameSite: http.SameSiteStrictMode})
 	return ok(w, 200, seat)
 }
@@ -122,7 +126,8 @@ func (s *classroom) runInClass(w http.ResponseWriter, r *http.Request, by admin.
 		return err
 	}
 	caller := labCaller{user: by.UserID, admin: true, key: key, address: by.From}
-	job, err := s.lab.addJob(r.Context(), caller, "class.run", "class "+code, plan, func(c labCaller) (*labJob, error) { return s.lab.addPlan(c, plan) })
+	job, err := s.lab.addJob(r.Context(), caller, "class.run", "class "+code, plan,
+		func(c labCaller) (*labJob, error) { return s.lab.addPlan(c, plan) })
 	if err != nil {
 		return err
 	}
@@ -149,18 +154,21 @@ func (s *classroom) lockClass(w http.ResponseWriter, r *http.Request, by admin.B
 	if err := readBody(w, r, &in, false); err != nil {
 		return err
 	}
-	return s.changeClass(w, r, by, "class.lock", in, func(code string) (classView, error) { return s.classes.lock(code, in.Locked) })
+	return s.changeClass(w, r, by, "class.lock", in,
+		func(code string) (classView, error) { return s.classes.lock(code, in.Locked) })
 }
 
 func (s *classroom) closeClass(w http.ResponseWriter, r *http.Request, by admin.By) error {
 	if err := refuseBody(w, r); err != nil {
 		return err
 	}
-	return s.changeClass(w, r, by, "class.close", nil, func(code string) (classView, error) { return s.classes.close(code, time.Now()) })
+	return s.changeClass(w, r, by, "class.close", nil,
+		func(code string) (classView, error) { return s.classes.close(code, time.Now()) })
 }
 
 // changeClass makes a change of a class, writes its line into the log, and answers with the class.
-func (s *classroom) changeClass(w http.ResponseWriter, r *http.Request, by admin.By, action string, after any, change func(code string) (classView, error)) error {
+func (s *classroom) changeClass(w http.ResponseWriter, r *http.Request, by admin.By, action string, after any,
+	change func(code string) (classView, error)) error {
 	code := chi.URLParam(r, "code")
 	v, err := change(code)
 	if err == nil {
@@ -204,14 +212,16 @@ func (s *classroom) classCSV(w http.ResponseWriter, r *http.Request, _ admin.By)
 		return err
 	}
 	number := func(f float64) value { return value(strconv.FormatFloat(f, 'f', 2, 64)) }
-	header := []string{"student", "joined_at", "exercise", "solved", "tries", "sql_per_order", "clicks_per_second", "solved_at"}
+	header := []string{"student", "joined_at", "exercise", "solved", "tries", "sql_per_order",
+		"clicks_per_second", "solved_at"}
 	return s.desk.sendCSV(w, "class-"+v.Code+".csv", raw, header, func(yield func([]any, error) bool) {
 		for _, st := range v.Students {
 			if len(st.Exercises) == 0 && !yield([]any{st.Nickname, value(st.JoinedAt), "", "", "", "", "", ""}, nil) {
 				return
 			}
 			for _, e := range st.Exercises {
-				row := []any{st.Nickname, value(st.JoinedAt), e.Exercise, value(strconv.FormatBool(e.Solved)), value(strconv.Itoa(e.Tries)), "", "", value(e.SolvedAt)}
+				row := []any{st.Nickname, value(st.JoinedAt), e.Exercise, value(strconv.FormatBool(e.Solved)),
+					value(strconv.Itoa(e.Tries)), "", "", value(e.SolvedAt)}
 				if e.Cost != nil {
 					row[5], row[6] = number(e.Cost.SQLPerOrder), number(e.Cost.PerSecond)
 				}
@@ -228,6 +238,7 @@ func (s *classroom) classJSON(w http.ResponseWriter, r *http.Request, _ admin.By
 	if err != nil {
 		return err
 	}
-	w.Header().Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": "class-" + v.Code + ".json"}))
+	w.Header().Set("Content-Disposition", mime.FormatMediaType("attachment",
+		map[string]string{"filename": "class-" + v.Code + ".json"}))
 	return ok(w, 200, v)
 }

@@ -19,10 +19,12 @@ import (
 
 const (
 	maxClasses  = 8
-	maxStudents = 100              // of a class
-	seatLeft    = 10 * time.Minute // without a look at the page of the class or a request to the lab: a student writes a program meanwhile
-	codeLength  = 5
-	// Digits and capitals that no one takes for another one, neither in print nor read aloud: no 0, O, 1, I, and no B, L, S, Z.
+	maxStudents = 100 // of a class
+	// without a look at the page of the class or a request to the lab: a student writes a program meanwhile
+	seatLeft   = 10 * time.Minute
+	codeLength = 5
+	// Digits and capitals that no one takes for another one, neither in print nor read aloud: no 0, O, 1, I, and no B,
+	// L, S, Z.
 	codeLetters = "23456789ACDEFGHJKMNPQRTUVWXY"
 )
 
@@ -31,7 +33,8 @@ var classLife = purpose.Seat.Life
 
 const seatCookie = "class" // has the token of the browser's seat
 
-// classes are the lessons that administrators hold in this sandbox. They live in the memory of the process and end with it.
+// classes are the lessons that administrators hold in this sandbox. They live in the memory of the process and end with
+// it.
 type classes struct {
 	mu  sync.Mutex
 	all []*class // the oldest first
@@ -69,11 +72,12 @@ type student struct {
 
 // exerciseWork is what a student has done at one exercise.
 type exerciseWork struct {
-	Exercise string        `json:"exercise"`
-	Tries    int           `json:"tries"` // runs until the first that solved it
-	Solved   bool          `json:"solved"`
-	SolvedAt string        `json:"solved_at,omitempty"`
-	Cost     *exerciseCost `json:"cost,omitempty"` // of the cheapest run that solved it: fewest SQL per order, then most clicks per second
+	Exercise string `json:"exercise"`
+	Tries    int    `json:"tries"` // runs until the first that solved it
+	Solved   bool   `json:"solved"`
+	SolvedAt string `json:"solved_at,omitempty"`
+	// of the cheapest run that solved it: fewest SQL per order, then most clicks per second
+	Cost *exerciseCost `json:"cost,omitempty"`
 }
 
 // exerciseCost is what a run of an exercise cost, as lab.Result has it.
@@ -233,8 +237,8 @@ func (c *classes) lock(code string, locked bool) (classView, error) {
 	})
 }
 
-// remove takes a student off a class, and with idle also each seat without work that was taken from the student's address. Their
-// browsers are told. They may join again.
+// remove takes a student off a class, and with idle also each seat without work that was taken from the student's
+// address. Their browsers are told. They may join again.
 func (c *classes) remove(code string, id int, idle bool) (classView, error) {
 	return c.change(code, func(one *class) error {
 		i := slices.IndexFunc(one.students, func(s *student) bool { return s.id == id })
@@ -258,9 +262,9 @@ func (one *class) free(gone func(*student) bool) {
 	})
 }
 
-// makeRoom takes a seat of a full class away for a newcomer: the one whose browser was away longest, if that is seatLeft, and else
-// one of the network or the address that has more than its share, see givesWay. A seat with work is never taken away. It reports
-// whether there is room.
+// makeRoom takes a seat of a full class away for a newcomer: the one whose browser was away longest, if that is
+// seatLeft, and else one of the network or the address that has more than its share, see givesWay. A seat with work is
+// never taken away. It reports whether there is room.
 func (one *class) makeRoom(from origin, now time.Time) bool {
 	if len(one.students) < maxStudents {
 		return true
@@ -296,10 +300,10 @@ func (c *classes) show(code string, run *labJob) (classView, error) {
 	})
 }
 
-// join adds a seat for the browser with the token to an open class, under a name that looks like none that the class has, and
-// returns the token of the seat: a new one unless this browser has this name there already. A browser whose answer was
-// lost has no token: its key finds the seat, and a name that was changed meanwhile is the seat's then. In a full class another seat
-// may have to make room. It returns errNoClass, errClassLocked and errClassFull.
+// join adds a seat for the browser with the token to an open class, under a name that looks like none that the class
+// has, and returns the token of the seat: a new one unless this browser has this name there already. A browser whose
+// answer was lost has no token: its key finds the seat, and a name that was changed meanwhile is the seat's then. In a
+// full class another seat may have to make room. It returns errNoClass, errClassLocked and errClassFull.
 func (c *classes) join(code, name, token string, key uuid.UUID, from origin, now time.Time) (string, seatView, error) {
 	code = strings.ToUpper(strings.NewReplacer(" ", "", "-", "").Replace(code))
 	c.mu.Lock()
@@ -328,7 +332,8 @@ func (c *classes) join(code, name, token string, key uuid.UUID, from origin, now
 		return "", seatView{}, errClassFull
 	}
 	one.joined++
-	s := &student{id: one.joined, name: name, looks: looks, key: key, token: crand.Text(), joined: now, from: from, seen: now}
+	s := &student{id: one.joined, name: name, looks: looks, key: key, token: crand.Text(), joined: now,
+		from: from, seen: now}
 	one.students = append(one.students, s)
 	return s.token, one.seat(s), nil
 }
@@ -371,12 +376,13 @@ func (c *classes) seat(token string, now time.Time) *seatView {
 	if i < 0 {
 		return nil
 	}
-	return &seatView{Code: c.all[i].code, Title: c.all[i].title, Closed: !c.all[i].closed.IsZero(), Removed: true, Ladder: []ladderStep{}}
+	return &seatView{Code: c.all[i].code, Title: c.all[i].title, Closed: !c.all[i].closed.IsZero(), Removed: true,
+		Ladder: []ladderStep{}}
 }
 
-// judged notes on the board that the lab has judged a run of an exercise, which a browser with this token (see classToken) has
-// asked for. Without a seat in an open class it does nothing, and reports whether the browser had one that was taken away. Only the
-// server calls it: no browser says what it has solved.
+// judged notes on the board that the lab has judged a run of an exercise, which a browser with this token (see
+// classToken) has asked for. Without a seat in an open class it does nothing, and reports whether the browser had one
+// that was taken away. Only the server calls it: no browser says what it has solved.
 func (c *classes) judged(token, exercise string, solved bool, cost exerciseCost) (lost bool) {
 	return c.judgedAt(token, exercise, solved, cost, time.Now())
 }
@@ -386,7 +392,9 @@ func (c *classes) judgedAt(token, exercise string, solved bool, cost exerciseCos
 	defer c.mu.Unlock()
 	one, s := c.seatOf(token)
 	if s == nil {
-		return slices.ContainsFunc(c.all, func(one *class) bool { return one.closed.IsZero() && slices.Contains(one.removed, token) })
+		return slices.ContainsFunc(c.all, func(one *class) bool {
+			return one.closed.IsZero() && slices.Contains(one.removed, token)
+		})
 	}
 	if !one.closed.IsZero() {
 		return false
@@ -419,7 +427,8 @@ func (c exerciseCost) cheaper(than exerciseCost) bool {
 }
 
 func (one *class) view() classView {
-	v := classView{Code: one.code, Title: one.title, OpenedAt: formatTime(one.opened), Locked: one.locked, Students: []studentView{}, Crowd: one.crowd(), run: one.run}
+	v := classView{Code: one.code, Title: one.title, OpenedAt: formatTime(one.opened), Locked: one.locked,
+		Students: []studentView{}, Crowd: one.crowd(), run: one.run}
 	if !one.closed.IsZero() {
 		v.ClosedAt = formatTime(one.closed)
 	}
@@ -446,7 +455,8 @@ func (one *class) crowd() *seatCrowd {
 }
 
 func (one *class) seat(s *student) seatView {
-	return seatView{Code: one.code, Title: one.title, Closed: !one.closed.IsZero(), Students: len(one.students), Ladder: ladder(), studentView: s.view()}
+	return seatView{Code: one.code, Title: one.title, Closed: !one.closed.IsZero(), Students: len(one.students),
+		Ladder: ladder(), studentView: s.view()}
 }
 
 // view returns a copy: the student goes on.

@@ -13,8 +13,8 @@ import (
 	"miaosha/user"
 )
 
-// desk is what all handlers of the shop share: how it answers and refuses, whose session a request has, and the limits. It knows
-// none of them.
+// desk is what all handlers of the shop share: how it answers and refuses, whose session a request has, and the limits.
+// It knows none of them.
 type desk struct {
 	clients
 	log        *slog.Logger
@@ -29,7 +29,8 @@ type desk struct {
 }
 
 func newDesk(cfg Config, d Deps, a *assets) *desk {
-	of := &desk{clients: clients{cfg.TrustedProxies}, log: d.Log, faults: rate.Sometimes{Interval: time.Second}, closing: make(chan struct{}),
+	of := &desk{clients: clients{cfg.TrustedProxies}, log: d.Log, faults: rate.Sometimes{Interval: time.Second},
+		closing:  make(chan struct{}),
 		sessions: d.Sessions, users: d.Users, bans: d.Bans, limits: newLimiter(cfg), assets: a}
 	if d.Demo != nil {
 		of.shopkeeper = d.Demo.Shopkeeper
@@ -37,7 +38,8 @@ func newDesk(cfg Config, d Deps, a *assets) *desk {
 	return of
 }
 
-// openHandler is a handler for anyone, sessionHandler one for logged-in users, idHandler one for their things or a sale.
+// openHandler is a handler for anyone, sessionHandler one for logged-in users, idHandler one for their things or a
+// sale.
 type (
 	openHandler       = func(http.ResponseWriter, *http.Request) error
 	sessionHandler    = func(http.ResponseWriter, *http.Request, user.Session) error
@@ -84,8 +86,8 @@ func (d *desk) loggedIn(h sessionHandler) openHandler {
 	}
 }
 
-// session returns the session of a token, if its user may use it from where the request comes and is the one whom the page
-// believes to be logged in.
+// session returns the session of a token, if its user may use it from where the request comes and is the one whom the
+// page believes to be logged in.
 func (d *desk) session(r *http.Request, token string) (user.Session, error) {
 	session, err := d.sessions.Get(r.Context(), token)
 	if err != nil {
@@ -172,13 +174,14 @@ func (d *desk) allowUser(b *buckets, r *http.Request, userID int64) error {
 	return err
 }
 
-// orMissingPage runs h. A browser that asks for a page or a picture which is not there sees a page that says so; a program, a script,
-// and whoever asks below /api receive the refusal.
+// orMissingPage runs h. A browser that asks for a page or a picture which is not there sees a page that says so; a
+// program, a script, and whoever asks below /api receive the refusal.
 func (d *desk) orMissingPage(h openHandler) openHandler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		err := h(w, r)
 		missing := err == errNoPage || errors.Is(err, admin.ErrNoPicture)
-		if !missing || strings.HasPrefix(r.URL.Path, "/api/") || !strings.Contains(r.Header.Get("Accept"), "text/html") {
+		if !missing || strings.HasPrefix(r.URL.Path, "/api/") ||
+			!strings.Contains(r.Header.Get("Accept"), "text/html") {
 			return err
 		}
 		out := w.Header()

@@ -16,8 +16,9 @@ import (
 )
 
 const (
-	maxBody    = 4 << 10
-	maxProgram = 2*lab.MaxSource + maxBody // of a body that has a program of a student: each line end and quote takes two bytes
+	maxBody = 4 << 10
+	// of a body that has a program of a student: each line end and quote takes two bytes
+	maxProgram = 2*lab.MaxSource + maxBody
 )
 
 // readBody reads the request's body into v: one JSON object of at most 4 KB, with known fields only, each
@@ -36,8 +37,8 @@ func readBody(w http.ResponseWriter, r *http.Request, v any, optional bool) erro
 	return decode(raw, v)
 }
 
-// programBody is readBody for a request with a program: at most maxProgram bytes. Its field plan is an object, which is read into plan; without a plan
-// it has none.
+// programBody is readBody for a request with a program: at most maxProgram bytes. Its field plan is an object, which is
+// read into plan; without a plan it has none.
 func programBody(w http.ResponseWriter, r *http.Request, v, plan any) error {
 	raw, err := rawBody(w, r, maxProgram)
 	if err != nil {

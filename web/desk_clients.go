@@ -94,7 +94,8 @@ func (c *clients) token(r *http.Request) string {
 	return ""
 }
 
-// hasCredential reports whether a request has a credential, also a cookie that net/http leaves out because of its value.
+// hasCredential reports whether a request has a credential, also a cookie that net/http leaves out because of its
+// value.
 func hasCredential(r *http.Request) bool {
 	for _, line := range r.Header["Cookie"] {
 		for pair := range strings.SplitSeq(line, ";") {
@@ -106,9 +107,9 @@ func hasCredential(r *http.Request) bool {
 	return r.Header["Authorization"] != nil
 }
 
-// isFor reports whether a request is for a user. Tabs of a browser share one cookie, so a page may still show the user who was logged
-// in before: it says whose it is, 0 for a visitor's, in the header X-User or, where a browser sends no header (an event stream, a
-// download), as ?for= in the URL. A program need not say it.
+// isFor reports whether a request is for a user. Tabs of a browser share one cookie, so a page may still show the user
+// who was logged in before: it says whose it is, 0 for a visitor's, in the header X-User or, where a browser sends no
+// header (an event stream, a download), as ?for= in the URL. A program need not say it.
 func isFor(r *http.Request, id int64) bool {
 	of := r.Header.Get("X-User")
 	if len(r.Header["X-User"]) > 1 {
@@ -148,12 +149,13 @@ func (c *clients) setCookie(w http.ResponseWriter, r *http.Request, token string
 // setDevice sets the cookie by which the browser is known at the next log-in. It outlives the session
 // and the log-out; it is no session.
 func (c *clients) setDevice(w http.ResponseWriter, r *http.Request, device string) {
-	http.SetCookie(w, &http.Cookie{Name: c.cookieName(r, "device"), Value: device, Path: "/", MaxAge: int(user.DeviceFor.Seconds()),
+	http.SetCookie(w, &http.Cookie{Name: c.cookieName(r, "device"), Value: device, Path: "/",
+		MaxAge:   int(user.DeviceFor.Seconds()),
 		HttpOnly: true, Secure: c.secure(r), SameSite: http.SameSiteStrictMode})
 }
 
-// atThisMachine reports whether a request comes over loopback, for a name of loopback, and was not passed on by a proxy, as far as
-// the proxy says so.
+// atThisMachine reports whether a request comes over loopback, for a name of loopback, and was not passed on by a
+// proxy, as far as the proxy says so.
 func atThisMachine(r *http.Request) bool {
 	for _, header := range []string{"Forwarded", "Via", "X-Forwarded-For", "X-Real-Ip"} {
 		if r.Header[header] != nil {

@@ -31,15 +31,18 @@ type value string
 // length. It is for spreadsheets: it begins with the mark by which Excel knows UTF-8, and no text of it becomes a
 // formula or another number. raw is the form for programs, without the mark and with each cell as it is.
 //
-// An error before the first row is the answer. After that the status is sent: the connection is broken off, so that no client
-// takes a part for the whole.
-func (d *desk) sendCSV(w http.ResponseWriter, name string, raw bool, header []string, rows iter.Seq2[[]any, error]) error {
+// An error before the first row is the answer. After that the status is sent: the connection is broken off, so that no
+// client takes a part for the whole.
+func (d *desk) sendCSV(
+	w http.ResponseWriter, name string, raw bool, header []string, rows iter.Seq2[[]any, error],
+) error {
 	rc, out, begun := http.NewResponseController(w), csv.NewWriter(w), false
 	out.UseCRLF = true
 	begin := func() error {
 		begun = true
 		w.Header()["Content-Type"] = []string{"text/csv; charset=utf-8"}
-		w.Header()["Content-Disposition"] = []string{mime.FormatMediaType("attachment", map[string]string{"filename": name})}
+		w.Header()["Content-Disposition"] = []string{mime.FormatMediaType("attachment",
+			map[string]string{"filename": name})}
 		if !raw {
 			if _, err := w.Write([]byte("\ufeff")); err != nil {
 				return err
@@ -95,8 +98,9 @@ func cells(row []any, raw bool) []string {
 	return out
 }
 
-// converted matches the texts of which spreadsheets make numbers, times, truth values or errors, by how they begin: 13800000000
-// becomes 1.38E+10, 0138 becomes 138, 1-2 and Nov 11 2026 become days. More begin so than are converted, and lose nothing.
+// converted matches the texts of which spreadsheets make numbers, times, truth values or errors, by how they begin:
+// 13800000000 becomes 1.38E+10, 0138 becomes 138, 1-2 and Nov 11 2026 become days. More begin so than are converted,
+// and lose nothing.
 var converted = regexp.MustCompile(`(?i)^(?:[\p{Nd}\p{Sc}+\-.,:(#%/]|[上下]午` +
 	`|(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?|true|false)(?:[^a-z]|$))`)
 

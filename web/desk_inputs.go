@@ -10,8 +10,8 @@ import (
 	"miaosha/seckill/typed"
 )
 
-// number is a whole number of a body whose range is checked. One beyond int64 is read as the first or the last int64, so that the refusal
-// says the range; JavaScript sends 1e+30.
+// number is a whole number of a body whose range is checked. One beyond int64 is read as the first or the last int64,
+// so that the refusal says the range; JavaScript sends 1e+30.
 type number int64
 
 func (n *number) UnmarshalJSON(raw []byte) error {
@@ -53,8 +53,8 @@ func (f *inputs) time(name, text string) time.Time {
 	return at
 }
 
-// reads replaces a text by the spelling that the shop stores. A text with a character that has no place in it stays as it is, and
-// is wrong for this reason.
+// reads replaces a text by the spelling that the shop stores. A text with a character that has no place in it stays as
+// it is, and is wrong for this reason.
 func (f *inputs) reads(name, reason string, text *string, read func(string) (string, error)) {
 	got, err := read(*text)
 	if found, ok := errors.AsType[typed.CharError](err); ok {

@@ -64,7 +64,8 @@ func (c *compressor) prepare(b []byte) *encoded {
 			return &encoding{bytes: bytes.Clone(small), length: []string{strconv.Itoa(len(small))}, name: name, etag: []string{`"` + etag + "-" + name[0] + `"`}}
 		})
 	}
-	return &encoded{plain, once(gzipEncoding, c.gzipped), once(zstdEncoding, func(b []byte) []byte { return c.zstd.EncodeAll(b, nil) })}
+	return &encoded{plain, once(gzipEncoding, c.gzipped),
+		once(zstdEncoding, func(b []byte) []byte { return c.zstd.EncodeAll(b, nil) })}
 }
 
 // gzipped returns b compressed with gzip.
@@ -76,8 +77,8 @@ func (c *compressor) gzipped(b []byte) []byte {
 	return out.Bytes()
 }
 
-// choose returns the first of zstd, gzip and plain that the client accepts. One that is not smaller than the plain body is passed
-// over.
+// choose returns the first of zstd, gzip and plain that the client accepts. One that is not smaller than the plain body
+// is passed over.
 func (body *encoded) choose(r *http.Request) *encoding {
 	accept, e := r.Header.Get("Accept-Encoding"), body.plain
 	if accepts(accept, "zstd") {

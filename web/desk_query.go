@@ -18,8 +18,8 @@ import (
 	"miaosha/seckill/typed"
 )
 
-// A path and a query have one meaning: a thing has one spelling in a path, and a proxy that reads the same bytes sees the same
-// thing. deploy/nginx.conf has rules for what the shop takes, such as [0-9]+ for a sale.
+// A path and a query have one meaning: a thing has one spelling in a path, and a proxy that reads the same bytes sees
+// the same thing. deploy/nginx.conf has rules for what the shop takes, such as [0-9]+ for a sale.
 
 // readID returns a number from 1 in its one spelling: ASCII digits, without a sign and without zeros before it.
 func readID(text string) (int64, bool) {
@@ -45,7 +45,8 @@ func pathID(r *http.Request, missing error) (int64, error) {
 	return id, nil
 }
 
-// pathText returns a part of the path. The router has it as it was sent if it has an escape that it need not have, such as %3A for a colon.
+// pathText returns a part of the path. The router has it as it was sent if it has an escape that it need not have, such
+// as %3A for a colon.
 func pathText(r *http.Request, name string) (string, error) {
 	text := chi.URLParam(r, name)
 	if r.URL.RawPath == "" {
@@ -54,16 +55,18 @@ func pathText(r *http.Request, name string) (string, error) {
 	return url.PathUnescape(text)
 }
 
-// checkPath returns errNoPage for a path in which nginx would follow dots or join slashes, also escaped ones: it chooses its rule by what
-// is left, and the router does nothing of this.
+// checkPath returns errNoPage for a path in which nginx would follow dots or join slashes, also escaped ones: it
+// chooses its rule by what is left, and the router does nothing of this.
 func checkPath(u *url.URL) error {
-	if strings.Contains(u.Path, "/.") || strings.Contains(u.Path, "//") || u.RawPath != "" && strings.Count(u.RawPath, "/") != strings.Count(u.Path, "/") {
+	if strings.Contains(u.Path, "/.") || strings.Contains(u.Path, "//") || u.RawPath != "" &&
+		strings.Count(u.RawPath, "/") != strings.Count(u.Path, "/") {
 		return errNoPage
 	}
 	return nil
 }
 
-// maxParameters is how many fields a query may have. No route reads half as many, and a thousand of them take long to read.
+// maxParameters is how many fields a query may have. No route reads half as many, and a thousand of them take long to
+// read.
 const maxParameters = 32
 
 func checkQuery(raw string) error {
@@ -90,7 +93,8 @@ func checkQuery(raw string) error {
 // isText reports whether Postgres can take the text.
 func isText(text string) bool { return utf8.ValidString(text) && !strings.Contains(text, "\x00") }
 
-// query reads the fields of a URL's query, which oneMeaning has checked. A field that is left out is zero; err names every wrong one.
+// query reads the fields of a URL's query, which oneMeaning has checked. A field that is left out is zero; err names
+// every wrong one.
 type query struct {
 	values url.Values
 	wrong  []error

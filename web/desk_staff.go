@@ -27,7 +27,8 @@ func staffWith(name string, roles ...string) audience[adminHandler] {
 			if !slices.Contains(roles, session.Role) {
 				return errForbidden
 			}
-			return h(w, r, admin.By{UserID: session.UserID, From: d.clientIP(r), Whole: session.Role == user.RoleAdmin, At: time.Now()})
+			return h(w, r, admin.By{UserID: session.UserID, From: d.clientIP(r), Whole: session.Role == user.RoleAdmin,
+				At: time.Now()})
 		})
 	}}
 }
@@ -39,7 +40,9 @@ var (
 
 // keyedAdmins are admins whose change is made once for each key.
 func keyedAdmins(store *admin.Store) audience[adminHandler] {
-	return audience[adminHandler]{admins.name, func(d *desk, l ruleBuckets, h adminHandler) openHandler { return admins.door(d, l, keyed(store, h)) }}
+	return audience[adminHandler]{admins.name, func(d *desk, l ruleBuckets, h adminHandler) openHandler {
+		return admins.door(d, l, keyed(store, h))
+	}}
 }
 
 // keyHeader has the key that a form of the staff keeps until it has an answer. Programs may leave it out.

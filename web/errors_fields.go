@@ -47,20 +47,25 @@ type wrongField interface {
 
 // fieldMsgs are what the owner of a wrong field reads, by field and reason, or by the reason alone.
 var fieldMsgs = map[fieldError]struct{ zh, en string }{
-	{"phone", "form"}:        {"请填写 11 位手机号，以 13 至 19 开头", "A phone number must have 11 digits and begin with 13 to 19"},
-	{"code", "form"}:         {"验证码是 6 位数字", "The code must be 6 digits"},
-	{"password", "length"}:   passwordLength,
-	{"new", "length"}:        passwordLength,
-	{"phone", "same"}:        {"这就是当前的手机号", "This is already your phone number"},
-	{"new", "same"}:          {"新密码不能和当前密码相同", "The new password must differ from the current one"},
-	{"nickname", "length"}:   {fmt.Sprintf("昵称最多 %d 个字符", user.NicknameMax), fmt.Sprintf("A nickname may have at most %d characters", user.NicknameMax)},
+	{"phone", "form"}: {"请填写 11 位手机号，以 13 至 19 开头",
+		"A phone number must have 11 digits and begin with 13 to 19"},
+	{"code", "form"}:       {"验证码是 6 位数字", "The code must be 6 digits"},
+	{"password", "length"}: passwordLength,
+	{"new", "length"}:      passwordLength,
+	{"phone", "same"}:      {"这就是当前的手机号", "This is already your phone number"},
+	{"new", "same"}:        {"新密码不能和当前密码相同", "The new password must differ from the current one"},
+	{"nickname", "length"}: {fmt.Sprintf("昵称最多 %d 个字符", user.NicknameMax),
+		fmt.Sprintf("A nickname may have at most %d characters", user.NicknameMax)},
 	{"nickname", "form"}:     {"昵称中有不可见的字符，请删去", "The nickname contains invisible characters; remove them"},
 	{"nickname", "reserved"}: {"这个昵称像员工的名称，请换一个", "This looks like a staff name; choose another one"},
-	{"nickname", "taken"}:    {"课堂里已经有这个名字，或看起来一样的名字（例如大写的 I 和小写的 l），请加一个字区分", "The class already has this name, or one that looks the same (such as a capital I and a small l); add a letter to tell them apart"},
-	{"title", "class"}:       {fmt.Sprintf("最多 %d 个字符", maxClassTitle), fmt.Sprintf("At most %d characters", maxClassTitle)},
-	{"hours", "link"}:        {fmt.Sprintf("1 到 %d 小时", maxLinkHours), fmt.Sprintf("1 to %d hours", maxLinkHours)},
-	{"source", "required"}:   {"请先写程序", "Write a program first"},
-	{"source", fmt.Sprintf("at most %d bytes", lab.MaxSource)}: {fmt.Sprintf("程序最多 %d KB", lab.MaxSource>>10), fmt.Sprintf("A program may be at most %d KB", lab.MaxSource>>10)},
+	{"nickname", "taken"}: {"课堂里已经有这个名字，或看起来一样的名字（例如大写的 I 和小写的 l），请加一个字区分",
+		"The class already has this name, or one that looks the same (such as a capital I and a small l); add a letter to tell them apart"},
+	{"title", "class"}: {fmt.Sprintf("最多 %d 个字符", maxClassTitle),
+		fmt.Sprintf("At most %d characters", maxClassTitle)},
+	{"hours", "link"}:      {fmt.Sprintf("1 到 %d 小时", maxLinkHours), fmt.Sprintf("1 to %d hours", maxLinkHours)},
+	{"source", "required"}: {"请先写程序", "Write a program first"},
+	{"source", fmt.Sprintf("at most %d bytes", lab.MaxSource)}: {fmt.Sprintf("程序最多 %d KB", lab.MaxSource>>10),
+		fmt.Sprintf("A program may be at most %d KB", lab.MaxSource>>10)},
 
 	{"title", "length"}:     titleLength,
 	{"title_en", "length"}:  titleLength,
@@ -71,7 +76,8 @@ var fieldMsgs = map[fieldError]struct{ zh, en string }{
 	{"list_price", "range"}: priceRange,
 	{"list_price", "whole"}: priceRange,
 	{"stock", "range"}:      {fmt.Sprintf("件数为 1 到 %d", goods.StockMax), fmt.Sprintf("1 to %d units", goods.StockMax)},
-	{"delta", "range"}:      {fmt.Sprintf("请填写 -%d 到 %[1]d 的件数，不能为 0，减少用负数", goods.StockMax), fmt.Sprintf("A number from -%d to %[1]d, not 0; use a negative number to remove units", goods.StockMax)},
+	{"delta", "range"}: {fmt.Sprintf("请填写 -%d 到 %[1]d 的件数，不能为 0，减少用负数", goods.StockMax),
+		fmt.Sprintf("A number from -%d to %[1]d, not 0; use a negative number to remove units", goods.StockMax)},
 	{"start_at", "range"}:   yearRange,
 	{"start_at", "form"}:    yearRange,
 	{"end_at", "range"}:     yearRange,
@@ -89,14 +95,21 @@ var fieldMsgs = map[fieldError]struct{ zh, en string }{
 	{"goods_id", "unknown"}: {"商品不存在", "Product not found"},
 	{"goods_id", "alone"}:   {"选用已有商品时，不能再填写商品内容", "For an existing product, leave out the fields of a new one"},
 	{"image", "unknown"}:    {"图片不存在", "Picture not found"},
-	{"name", "length"}:      {fmt.Sprintf("收货人最多 %d 个字符", order.AddressNameMax), fmt.Sprintf("A name may have at most %d characters", order.AddressNameMax)},
-	{"phone", "digits"}:     {"请填写手机号，或带区号的座机，如 010-12345678，有分机时写 010-12345678 转 123", "A mobile number, or a landline with area code, such as 010-12345678; add an extension like this: 010-12345678 ext. 123"},
-	{"ticket", "form"}:      {"可以查排队号（epoch:entry:nonce）、订单号（06EX-3K2P-41ZD）或订单编号（UUID）", "Enter a ticket (epoch:entry:nonce), an order number (06EX-3K2P-41ZD) or an order ID (UUID)"},
-	{"address", "length"}:   {fmt.Sprintf("地址最多 %d 个字符", order.AddressMax), fmt.Sprintf("An address may have at most %d characters", order.AddressMax)},
-	{"carrier", "length"}:   {fmt.Sprintf("快递公司最多 %d 个字符", order.ShipmentMax), fmt.Sprintf("A carrier may have at most %d characters", order.ShipmentMax)},
+	{"name", "length"}: {fmt.Sprintf("收货人最多 %d 个字符", order.AddressNameMax),
+		fmt.Sprintf("A name may have at most %d characters", order.AddressNameMax)},
+	{"phone", "digits"}: {"请填写手机号，或带区号的座机，如 010-12345678，有分机时写 010-12345678 转 123",
+		"A mobile number, or a landline with area code, such as 010-12345678; add an extension like this: 010-12345678 ext. 123"},
+	{"ticket", "form"}: {"可以查排队号（epoch:entry:nonce）、订单号（06EX-3K2P-41ZD）或订单编号（UUID）",
+		"Enter a ticket (epoch:entry:nonce), an order number (06EX-3K2P-41ZD) or an order ID (UUID)"},
+	{"address", "length"}: {fmt.Sprintf("地址最多 %d 个字符", order.AddressMax),
+		fmt.Sprintf("An address may have at most %d characters", order.AddressMax)},
+	{"carrier", "length"}: {fmt.Sprintf("快递公司最多 %d 个字符", order.ShipmentMax),
+		fmt.Sprintf("A carrier may have at most %d characters", order.ShipmentMax)},
 	{"reference", "length"}: {"流水号最多 100 个字符", "A reference may have at most 100 characters"},
-	{"note", "length"}:      {fmt.Sprintf("备注最多 %d 个字符", order.NoteMax), fmt.Sprintf("A note may have at most %d characters", order.NoteMax)},
-	{"tracking", "length"}:  {fmt.Sprintf("运单号最多 %d 个字符", order.ShipmentMax), fmt.Sprintf("A tracking number may have at most %d characters", order.ShipmentMax)},
+	{"note", "length"}: {fmt.Sprintf("备注最多 %d 个字符", order.NoteMax),
+		fmt.Sprintf("A note may have at most %d characters", order.NoteMax)},
+	{"tracking", "length"}: {fmt.Sprintf("运单号最多 %d 个字符", order.ShipmentMax),
+		fmt.Sprintf("A tracking number may have at most %d characters", order.ShipmentMax)},
 
 	{"", "required"}: {"这一项必须填写", "Required"},
 	{"", "type"}:     {"类型不对", "Wrong type"},
@@ -127,13 +140,15 @@ var passwordLength = struct{ zh, en string }{
 }
 
 // goodsFields has the fields that package goods calls as the commands do.
-var goodsFields = map[string]string{"start": "start_at", "end": "end_at", "list-price": "list_price", "title-en": "title_en", "detail-en": "detail_en",
+var goodsFields = map[string]string{"start": "start_at", "end": "end_at", "list-price": "list_price",
+	"title-en": "title_en", "detail-en": "detail_en",
 	"units": "delta", "goods": "goods_id"}
 
 // fieldChars are what a field may contain, for the owner of one that has another character.
 var fieldChars = map[fieldError]struct{ zh, en string }{
-	{"phone", "form"}:    {"手机号只能有数字、空格、短横和开头的 +", "A phone number may contain digits, spaces, dashes and a leading +"},
-	{"phone", "digits"}:  {"电话只能有数字、空格、短横、括号、开头的 + 和分机（转 123）", "A phone number may contain digits, spaces, dashes, brackets, a leading + and an extension (ext. 123)"},
+	{"phone", "form"}: {"手机号只能有数字、空格、短横和开头的 +", "A phone number may contain digits, spaces, dashes and a leading +"},
+	{"phone", "digits"}: {"电话只能有数字、空格、短横、括号、开头的 + 和分机（转 123）",
+		"A phone number may contain digits, spaces, dashes, brackets, a leading + and an extension (ext. 123)"},
 	{"code", "form"}:     {"验证码是 6 位数字", "The code must be 6 digits"},
 	{"tracking", "form"}: {"运单号只能有字母、数字、短横和点", "A tracking number may contain letters, digits, dashes and dots"},
 	{"captcha", "form"}:  {"答案是一个数，请用数字 0 到 9 填写", "The answer must be a number in the digits 0 to 9"},
@@ -220,5 +235,6 @@ func refuseFields(w http.ResponseWriter, r *http.Request, wrong []wrongField) {
 		}
 		fields = append(fields, field{e.field, e.reason, w.msg(r)})
 	}
-	refuse(w, r, http.StatusBadRequest, "bad_request", "有些内容填得不对", "Some fields are wrong", map[string]any{"fields": fields})
+	refuse(w, r, http.StatusBadRequest, "bad_request", "有些内容填得不对", "Some fields are wrong",
+		map[string]any{"fields": fields})
 }

@@ -85,14 +85,15 @@ func (s *laboratory) inLab() audience[labHandler] {
 	}}
 }
 
-// labVisitor returns who asks the lab of a sandbox. A visitor without a session is known by a cookie, so that no other one can
-// stop the visitor's runs.
+// labVisitor returns who asks the lab of a sandbox. A visitor without a session is known by a cookie, so that no other
+// one can stop the visitor's runs.
 func (s *laboratory) labVisitor(r *http.Request) (labCaller, error) {
 	s.classes.attend(s.desk.secret(r, seatCookie), time.Now())
 	if token := s.desk.token(r); token != "" {
 		who, err := s.desk.session(r, token)
 		if err == nil {
-			return labCaller{user: who.UserID, admin: who.Role == user.RoleAdmin, from: s.desk.clientNetwork(r), address: s.desk.clientIP(r)}, nil
+			return labCaller{user: who.UserID, admin: who.Role == user.RoleAdmin, from: s.desk.clientNetwork(r),
+				address: s.desk.clientIP(r)}, nil
 		}
 		if err == errOtherUser {
 			return labCaller{}, err
@@ -101,9 +102,11 @@ func (s *laboratory) labVisitor(r *http.Request) (labCaller, error) {
 	return labCaller{from: s.desk.clientNetwork(r), browser: s.desk.secret(r, "lab")}, nil
 }
 
-// addJob adds a job for a caller. What an administrator asks the lab for is a line in the log of the staff, once for each
-// job: it has its place in the lab before the line, and begins after it.
-func (l *notedLab) addJob(ctx context.Context, caller labCaller, action, subject string, after any, add func(labCaller) (*labJob, error)) (job *labJob, err error) {
+// addJob adds a job for a caller. What an administrator asks the lab for is a line in the log of the staff, once for
+// each job: it has its place in the lab before the line, and begins after it.
+func (l *notedLab) addJob(
+	ctx context.Context, caller labCaller, action, subject string, after any, add func(labCaller) (*labJob, error),
+) (job *labJob, err error) {
 	caller.noted = caller.admin
 	job, err = add(caller)
 	if err != nil || !l.claimLine(job) {
@@ -114,13 +117,15 @@ func (l *notedLab) addJob(ctx context.Context, caller labCaller, action, subject
 	return job, err
 }
 
-// noteDone writes the line of what an administrator has ended or restricted. That is done already and needs no Postgres, which may be
-// what ails the shop, so the line waits for it noteLimit at most, and goes to the log of the process if it cannot be written.
+// noteDone writes the line of what an administrator has ended or restricted. That is done already and needs no
+// Postgres, which may be what ails the shop, so the line waits for it noteLimit at most, and goes to the log of the
+// process if it cannot be written.
 func (l *notedLab) noteDone(ctx context.Context, by admin.By, action, subject string, after any) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteLimit)
 	defer cancel()
 	if err := l.admin.Note(ctx, by, action, subject, after); err != nil {
-		l.log.Warn("the log of the staff may lack a line", "by", by.UserID, "origin", by.From, "action", action, "subject", subject, "after", after, "err", err)
+		l.log.Warn("the log of the staff may lack a line", "by", by.UserID, "origin", by.From, "action", action,
+			"subject", subject, "after", after, "err", err)
 	}
 }
 
@@ -148,7 +153,8 @@ func (s *laboratory) showLab(w http.ResponseWriter, r *http.Request, _ labCaller
 		Defences    []string           `json:"defences"`
 		Faults      []string           `json:"faults"`
 		Max         bounds             `json:"max"`
-	}{s.lab.strategies, lab.Experiments(), lab.Defences(), lab.Faults(), bounds{lab.MaxBuyers, lab.MaxStock, lab.MaxSeconds}})
+	}{s.lab.strategies, lab.Experiments(), lab.Defences(), lab.Faults(), bounds{lab.MaxBuyers, lab.MaxStock,
+		lab.MaxSeconds}})
 }
 
 // prepareLab answers with what the lab has of one kind, which never changes: it is encoded once, and sent once to each
@@ -175,7 +181,8 @@ func (s *laboratory) startLab(w http.ResponseWriter, r *http.Request, caller lab
 	if err != nil {
 		return err
 	}
-	job, err := s.lab.addJob(r.Context(), s.known(w, r, caller), "lab.run", "lab", plan, func(c labCaller) (*labJob, error) { return s.lab.addPlan(c, plan) })
+	job, err := s.lab.addJob(r.Context(), s.known(w, r, caller), "lab.run", "lab", plan,
+		func(c labCaller) (*labJob, error) { return s.lab.addPlan(c, plan) })
 	if err != nil {
 		return err
 	}
@@ -233,7 +240,8 @@ func (s *laboratory) showLabRun(w http.ResponseWriter, r *http.Request, caller l
 	etag := fmt.Sprintf(`"%x"`, sha256.Sum256(b))
 	same := r.Header.Get("If-None-Match") == etag // a job that waits, or that has ended
 	if !same {
-		if err := s.desk.limits.bucket(labReads).takeN(bucketKey{addr: s.desk.clientNetwork(r)}, len(b)>>12); err != nil {
+		if err := s.desk.limits.bucket(labReads).takeN(bucketKey{addr: s.desk.clientNetwork(r)},
+			len(b)>>12); err != nil {
 			return err
 		}
 	}
@@ -273,9 +281,10 @@ func (s *laboratory) raceInLab(w http.ResponseWriter, r *http.Request, caller la
 	if !slices.ContainsFunc(s.lab.strategies, func(info lab.StrategyInfo) bool { return info.Name == in.Strategy }) {
 		return fieldError{"strategy", "value"}
 	}
-	return s.short(w, r, caller, in.Async, "lab.race", in, func(ctx context.Context, _ func(func(*labRun))) (any, error) {
-		return s.lab.race(ctx, s.lab.stores, in.Strategy, in.Seed)
-	})
+	return s.short(w, r, caller, in.Async, "lab.race", in,
+		func(ctx context.Context, _ func(func(*labRun))) (any, error) {
+			return s.lab.race(ctx, s.lab.stores, in.Strategy, in.Seed)
+		})
 }
 
 func (s *laboratory) tryInLab(w http.ResponseWriter, r *http.Request, caller labCaller) error {
@@ -290,11 +299,12 @@ func (s *laboratory) tryInLab(w http.ResponseWriter, r *http.Request, caller lab
 	if !slices.Contains(lab.Experiments(), in.Experiment) {
 		return fieldError{"experiment", "value"}
 	}
-	return s.short(w, r, caller, in.Async, "lab.try", in, func(ctx context.Context, change func(func(*labRun))) (any, error) {
-		return s.lab.experiment(ctx, s.lab.stores, in.Experiment, in.Seed, func(now lab.ExperimentProgress) {
-			change(func(run *labRun) { run.Trial = &now })
+	return s.short(w, r, caller, in.Async, "lab.try", in,
+		func(ctx context.Context, change func(func(*labRun))) (any, error) {
+			return s.lab.experiment(ctx, s.lab.stores, in.Experiment, in.Seed, func(now lab.ExperimentProgress) {
+				change(func(run *labRun) { run.Trial = &now })
+			})
 		})
-	})
 }
 
 func (s *laboratory) leaveOutInLab(w http.ResponseWriter, r *http.Request, caller labCaller) error {
@@ -308,13 +318,14 @@ func (s *laboratory) leaveOutInLab(w http.ResponseWriter, r *http.Request, calle
 	if in.Without != "" && !slices.Contains(lab.Defences(), in.Without) {
 		return fieldError{"without", "value"}
 	}
-	return s.short(w, r, caller, in.Async, "lab.without", in, func(ctx context.Context, _ func(func(*labRun))) (any, error) {
-		return s.lab.without(ctx, s.lab.stores, in.Without)
-	})
+	return s.short(w, r, caller, in.Async, "lab.without", in,
+		func(ctx context.Context, _ func(func(*labRun))) (any, error) {
+			return s.lab.without(ctx, s.lab.stores, in.Without)
+		})
 }
 
-// short adds a job that takes labLimit at most; in is what the request asks for. It answers with the job's result, or with
-// its id if async.
+// short adds a job that takes labLimit at most; in is what the request asks for. It answers with the job's result, or
+// with its id if async.
 func (s *laboratory) short(w http.ResponseWriter, r *http.Request, caller labCaller, async bool, action string, in any,
 	do func(context.Context, func(func(*labRun))) (any, error)) error {
 	var result json.RawMessage

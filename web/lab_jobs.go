@@ -40,10 +40,12 @@ type Lab struct {
 	stores     lab.Stores
 	runPlan    func(context.Context, lab.Stores, lab.Plan, func(lab.Progress)) ([]lab.Result, error)
 	race       func(ctx context.Context, s lab.Stores, strategy string, seed uint64) (lab.Recording, error)
-	experiment func(ctx context.Context, s lab.Stores, name string, seed uint64, report func(lab.ExperimentProgress)) (lab.ExperimentResult, error)
-	judge      func(context.Context, lab.Stores, lab.Program, []lab.Plan, func(lab.Progress)) ([]lab.Result, error)
-	exercise   func(ctx context.Context, s lab.Stores, e lab.Exercise, p lab.Program, seed uint64, report func(lab.Progress)) (lab.ExerciseResult, error)
-	without    func(ctx context.Context, s lab.Stores, without string) (lab.WithoutResult, error)
+	experiment func(ctx context.Context, s lab.Stores, name string, seed uint64,
+		report func(lab.ExperimentProgress)) (lab.ExperimentResult, error)
+	judge    func(context.Context, lab.Stores, lab.Program, []lab.Plan, func(lab.Progress)) ([]lab.Result, error)
+	exercise func(ctx context.Context, s lab.Stores, e lab.Exercise, p lab.Program, seed uint64,
+		report func(lab.Progress)) (lab.ExerciseResult, error)
+	without func(ctx context.Context, s lab.Stores, without string) (lab.WithoutResult, error)
 
 	added  chan struct{} // has a token when a job was added
 	mu     sync.Mutex
@@ -132,7 +134,8 @@ const (
 // NewLab returns an idle Lab on these stores.
 func NewLab(stores lab.Stores, log *slog.Logger) *Lab {
 	return &Lab{log: log, added: make(chan struct{}, 1), strategies: lab.Strategies(), stores: stores,
-		runPlan: lab.Run, race: lab.Race, experiment: lab.RunExperiment, judge: lab.Judge, exercise: lab.JudgeExercise, without: lab.RunWithout}
+		runPlan: lab.Run, race: lab.Race, experiment: lab.RunExperiment, judge: lab.Judge, exercise: lab.JudgeExercise,
+		without: lab.RunWithout}
 }
 
 // Run does the lab's jobs until ctx ends, and then stops the current one and those that wait.
@@ -202,8 +205,9 @@ func (l *Lab) end(job *labJob, err error) {
 	l.forget()
 }
 
-// forget drops ended jobs beyond labKept, labKeptOwn and labKeptBytes. Of a caller with too many the oldest goes; else the oldest of the
-// address that has the most bytes, so that no stranger's results take the place of others. The caller has locked l.
+// forget drops ended jobs beyond labKept, labKeptOwn and labKeptBytes. Of a caller with too many the oldest goes; else
+// the oldest of the address that has the most bytes, so that no stranger's results take the place of others. The caller
+// has locked l.
 func (l *Lab) forget() {
 	for {
 		kept, bytes, of := 0, 0, map[netip.Addr]int{}
@@ -238,9 +242,11 @@ func (l *Lab) forget() {
 func (j *labJob) open() bool { return j.State == "waiting" || j.State == "running" }
 
 // add puts a job behind the others. If a request with the caller's key has added one before, whose answer was lost, add
-// returns that job, which is the caller's then: the cookie may have been lost, too. It returns errLabBusy if there is no
-// room, and errLabOwn or errLabAddress if there is none for this caller or address.
-func (l *Lab) add(owner labCaller, async bool, view labRun, do func(context.Context, func(func(*labRun))) error) (*labJob, error) {
+// returns that job, which is the caller's then: the cookie may have been lost, too. It returns errLabBusy if there is
+// no room, and errLabOwn or errLabAddress if there is none for this caller or address.
+func (l *Lab) add(
+	owner labCaller, async bool, view labRun, do func(context.Context, func(func(*labRun))) error,
+) (*labJob, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	i := slices.IndexFunc(l.jobs, func(job *labJob) bool {
@@ -351,15 +357,16 @@ func (l *Lab) showJob(job *labJob, caller labCaller) labRun {
 	return view
 }
 
-// show returns a job as the caller sees it; false if there is none with this id. Without an id it is the run that works,
-// or else the last one.
+// show returns a job as the caller sees it; false if there is none with this id. Without an id it is the run that
+// works, or else the last one.
 func (l *Lab) show(id string, caller labCaller) (view labRun, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	view = labRun{State: "idle", Results: []json.RawMessage{}}
 	ahead := 0
 	for _, job := range l.jobs {
-		if job.ID == id || id == "" && job.Plan != nil && view.State != "running" && (job.State != "waiting" || view.State == "idle") {
+		if job.ID == id || id == "" && job.Plan != nil && view.State != "running" &&
+			(job.State != "waiting" || view.State == "idle") {
 			view = job.labRun
 			view.Yours = caller.admin || caller.owns(job.owner)
 			if job.State == "waiting" {
@@ -373,8 +380,8 @@ func (l *Lab) show(id string, caller labCaller) (view labRun, ok bool) {
 	return view, id == "" || view.ID == id
 }
 
-// halt stops the caller's jobs. An administrator who has none stops the one that works. It reports whether there was one, and returns
-// errForbidden if only others have jobs.
+// halt stops the caller's jobs. An administrator who has none stops the one that works. It reports whether there was
+// one, and returns errForbidden if only others have jobs.
 func (l *Lab) halt(caller labCaller) (stopped bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -25,7 +25,8 @@ func (s *laboratory) programRows() []row {
 	}
 }
 
-// showPrograms lists the programs with which a student can begin, and what a plan may have. Only a sandbox runs programs of its visitors.
+// showPrograms lists the programs with which a student can begin, and what a plan may have. Only a sandbox runs
+// programs of its visitors.
 func (s *laboratory) showPrograms(w http.ResponseWriter, r *http.Request, _ labCaller) error {
 	type bounds struct {
 		Buyers  int `json:"buyers"`
@@ -67,9 +68,10 @@ func (s *laboratory) judgeProgram(w http.ResponseWriter, r *http.Request, caller
 		})
 		return err
 	}
-	job, err := s.lab.addJob(r.Context(), s.known(w, r, caller), "lab.program", "lab", plan, func(c labCaller) (*labJob, error) {
-		return s.lab.add(c, true, labRun{}, work)
-	})
+	job, err := s.lab.addJob(r.Context(), s.known(w, r, caller), "lab.program", "lab", plan,
+		func(c labCaller) (*labJob, error) {
+			return s.lab.add(c, true, labRun{}, work)
+		})
 	if err != nil {
 		return err
 	}
@@ -87,8 +89,8 @@ func (s *laboratory) showExercises(w http.ResponseWriter, r *http.Request, _ lab
 // exerciseLimit is how long the checks of an exercise may take together.
 const exerciseLimit = 3 * time.Minute
 
-// judgeExercise runs a program of a student against the checks of an exercise, with a seed of its own each time. If the browser
-// has a seat in a class, the board of the class shows the outcome of an exercise of the ladder.
+// judgeExercise runs a program of a student against the checks of an exercise, with a seed of its own each time. If the
+// browser has a seat in a class, the board of the class shows the outcome of an exercise of the ladder.
 func (s *laboratory) judgeExercise(w http.ResponseWriter, r *http.Request, caller labCaller) error {
 	all := exercises()
 	i := slices.IndexFunc(all, func(e lab.Exercise) bool { return e.Name == chi.URLParam(r, "name") })
@@ -106,9 +108,10 @@ func (s *laboratory) judgeExercise(w http.ResponseWriter, r *http.Request, calle
 	work := func(ctx context.Context, change func(func(*labRun))) error {
 		limited, cancel := context.WithTimeout(ctx, exerciseLimit)
 		defer cancel()
-		result, err := s.lab.exercise(limited, s.lab.stores, exercise, program, rand.Uint64N(1_000_000_000), func(now lab.Progress) {
-			change(func(run *labRun) { run.Now = &now })
-		})
+		result, err := s.lab.exercise(limited, s.lab.stores, exercise, program, rand.Uint64N(1_000_000_000),
+			func(now lab.Progress) {
+				change(func(run *labRun) { run.Now = &now })
+			})
 		if err != nil && limited.Err() != nil && ctx.Err() == nil {
 			return errLabTooLong
 		}
@@ -126,9 +129,10 @@ func (s *laboratory) judgeExercise(w http.ResponseWriter, r *http.Request, calle
 		})
 		return err
 	}
-	job, err := s.lab.addJob(r.Context(), s.known(w, r, caller), "lab.exercise", "lab", map[string]string{"exercise": exercise.Name}, func(c labCaller) (*labJob, error) {
-		return s.lab.add(c, true, labRun{}, work)
-	})
+	job, err := s.lab.addJob(r.Context(), s.known(w, r, caller), "lab.exercise", "lab",
+		map[string]string{"exercise": exercise.Name}, func(c labCaller) (*labJob, error) {
+			return s.lab.add(c, true, labRun{}, work)
+		})
 	if err != nil {
 		return err
 	}

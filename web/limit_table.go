@@ -33,50 +33,73 @@ const (
 	strict = "strict" // by all processes; `busy` while Redis is away
 )
 
-// The limits. A second is counted in the process: a hot route asks no Redis for it, also if its setting is a rate such as
-// 30/min. The table's own limits of a minute and more are counted by all processes together, behind a bucket of the same
-// size in this process.
+// The limits. A second is counted in the process: a hot route asks no Redis for it, also if its setting is a rate such
+// as 30/min. The table's own limits of a minute and more are counted by all processes together, behind a bucket of the
+// same size in this process.
 var (
-	rush          = &limit{per: perUser, flag: "--rate", kept: here}
-	rushNetwork   = &limit{per: perAddress, flag: "--ip-rate", kept: here}
-	pictures      = &limit{per: perUser, flag: "--rate", kept: here}                  // of their own, so that drawing sums takes no buy requests
-	words         = &limit{per: perUser, most: user.MustLimit("1/5s", 0), kept: here} // fewer, since programs can read sums in words
-	own           = &limit{per: perUser, flag: "--rate", kept: here}                  // orders, payments and the account, so that polling leaves paying alone
-	ownNetwork    = &limit{per: perAddress, flag: "--ip-rate", kept: here}
-	reads         = &limit{per: perUser, flag: "--rate", most: user.MustLimit("300/min", 0), kept: shared, name: "reads"}
-	pays          = &limit{per: perUser, flag: "--rate", most: user.MustLimit("60/min", 0), kept: shared, name: "pays"} // a person needs three for an order
-	staff         = &limit{per: perUser, flag: "--rate", most: user.MustLimit("20/s", 100), kept: here}                 // a page of the staff asks for much at once
-	searches      = &limit{per: perUser, flag: "--rate", most: user.MustLimit("5/s", 50), kept: here}                   // one that finds nothing reads a whole table, as a sale with its counts does, and a hundred refunds are as many transactions
-	downloads     = &limit{per: perUser, flag: "--rate", most: user.MustLimit("1/12s", 30), kept: here}                 // a file may have a million rows; thirty sales have thirty
-	uploads       = &limit{per: perUser, flag: "--rate", most: user.MustLimit("1/10s", 40), kept: here}                 // the worst picture takes more than a second of a processor
-	loginSums     = &limit{per: perAddress, most: user.MustLimit("10/s", 0), kept: here}                                // of visitors without an account, and answers: a whole class may share an address
-	loginWords    = &limit{per: perAddress, most: user.MustLimit("1/s", 0), kept: here}
-	practiceSums  = &limit{per: perAddress, most: user.MustLimit("10/s", 0), kept: here} // of their own, so that practice takes no sums of the log-in
+	rush        = &limit{per: perUser, flag: "--rate", kept: here}
+	rushNetwork = &limit{per: perAddress, flag: "--ip-rate", kept: here}
+	// of their own, so that drawing sums takes no buy requests
+	pictures = &limit{per: perUser, flag: "--rate", kept: here}
+	// fewer, since programs can read sums in words
+	words = &limit{per: perUser, most: user.MustLimit("1/5s", 0), kept: here}
+	// orders, payments and the account, so that polling leaves paying alone
+	own        = &limit{per: perUser, flag: "--rate", kept: here}
+	ownNetwork = &limit{per: perAddress, flag: "--ip-rate", kept: here}
+	reads      = &limit{per: perUser, flag: "--rate", most: user.MustLimit("300/min", 0),
+		kept: shared, name: "reads"}
+	// a person needs three for an order
+	pays = &limit{per: perUser, flag: "--rate", most: user.MustLimit("60/min", 0), kept: shared, name: "pays"}
+	// a page of the staff asks for much at once
+	staff = &limit{per: perUser, flag: "--rate", most: user.MustLimit("20/s", 100), kept: here}
+	// one that finds nothing reads a whole table, as a sale with its counts does, and a hundred refunds are as many
+	// transactions
+	searches = &limit{per: perUser, flag: "--rate", most: user.MustLimit("5/s", 50), kept: here}
+	// a file may have a million rows; thirty sales have thirty
+	downloads = &limit{per: perUser, flag: "--rate", most: user.MustLimit("1/12s", 30), kept: here}
+	// the worst picture takes more than a second of a processor
+	uploads = &limit{per: perUser, flag: "--rate", most: user.MustLimit("1/10s", 40), kept: here}
+	// of visitors without an account, and answers: a whole class may share an address
+	loginSums  = &limit{per: perAddress, most: user.MustLimit("10/s", 0), kept: here}
+	loginWords = &limit{per: perAddress, most: user.MustLimit("1/s", 0), kept: here}
+	// of their own, so that practice takes no sums of the log-in
+	practiceSums  = &limit{per: perAddress, most: user.MustLimit("10/s", 0), kept: here}
 	practiceWords = &limit{per: perAddress, most: user.MustLimit("1/s", 0), kept: here}
-	practiceTries = &limit{per: perAddress, most: user.MustLimit("100/s", 0), kept: here} // an answer costs less than a sum
+	// an answer costs less than a sum
+	practiceTries = &limit{per: perAddress, most: user.MustLimit("100/s", 0), kept: here}
 	practiceSites = &limit{per: perNetwork, most: user.MustLimit("50/s", 0), kept: here}
-	classJoins    = &limit{per: perAddress, most: user.MustLimit("10/s", 0), kept: here}                     // a whole class behind one address joins within some seconds; a code is not guessed at this rate
-	programs      = &limit{per: perAddress, most: user.MustLimit("2/s", 60), kept: here}                     // a whole class presses at once; a program is 132 KB to read, and the lab does no two a second
-	labReads      = &limit{per: perAddress, flag: "--ip-rate", most: user.MustLimit("300/s", 0), kept: here} // a whole class behind one address, each reading three times a second, which is all that an address has; a token is 4 KB of results
-	pictureReads  = &limit{per: perAddress, most: user.MustLimit("50/s", 200), kept: here}                   // at Postgres, once a process for each picture that there is
-	pictureMisses = &limit{per: perAddress, most: user.MustLimit("5/s", 50), kept: here}                     // of names that Postgres does not have
-	forgedNotices = &limit{per: perAddress, flag: "--ip-rate", most: user.MustLimit("100/s", 0), kept: here} // one HMAC each
-	labRuns       = &limit{per: perAddress, flag: "--ip-rate", most: user.MustLimit("5/s", 100), kept: here} // the lab does one at a time, and most are refused
-	loginSites    = &limit{per: perNetwork, most: user.MustLimit("50/s", 0), kept: here}
-	logins        = &limit{per: perPhone, most: user.LoginsPerAccount, kept: strict, in: "user"} // an address that the account knows has one of its own
-	loginDevices  = &limit{per: perDevice, most: user.TriesPerDevice, kept: here, in: "user"}
-	tries         = &limit{per: perAddress, most: user.TriesPerAddress, kept: strict, in: "user"} // each route has its own; those that use a code share that of register
-	triesNetwork  = &limit{per: perNetwork, most: user.TriesPerNetwork, kept: strict, in: "user"}
-	codes         = &limit{per: perPhone, most: user.CodesPerPhone, kept: strict, in: "user"}
-	codesHour     = &limit{per: perPhone, most: user.CodesPerPhoneHour, kept: strict, in: "user"}
-	codesOfAll    = &limit{per: perShop, most: user.CodesOfAll, kept: strict, in: "user"}
-	wrongOfAll    = &limit{per: perShop, most: user.WrongOfAll, kept: strict, in: "user"}
-	passwords     = &limit{per: perUser, most: user.PasswordsPerUser, kept: strict, in: "user"}
-	passwordHour  = &limit{per: perUser, most: user.PasswordsPerHour, kept: strict, in: "user"}
+	// a whole class behind one address joins within some seconds; a code is not guessed at this rate
+	classJoins = &limit{per: perAddress, most: user.MustLimit("10/s", 0), kept: here}
+	// a whole class presses at once; a program is 132 KB to read, and the lab does no two a second
+	programs = &limit{per: perAddress, most: user.MustLimit("2/s", 60), kept: here}
+	// a whole class behind one address, each reading three times a second, which is all that an address has; a token is
+	// 4 KB of results
+	labReads = &limit{per: perAddress, flag: "--ip-rate", most: user.MustLimit("300/s", 0), kept: here}
+	// at Postgres, once a process for each picture that there is
+	pictureReads = &limit{per: perAddress, most: user.MustLimit("50/s", 200), kept: here}
+	// of names that Postgres does not have
+	pictureMisses = &limit{per: perAddress, most: user.MustLimit("5/s", 50), kept: here}
+	// one HMAC each
+	forgedNotices = &limit{per: perAddress, flag: "--ip-rate", most: user.MustLimit("100/s", 0), kept: here}
+	// the lab does one at a time, and most are refused
+	labRuns    = &limit{per: perAddress, flag: "--ip-rate", most: user.MustLimit("5/s", 100), kept: here}
+	loginSites = &limit{per: perNetwork, most: user.MustLimit("50/s", 0), kept: here}
+	// an address that the account knows has one of its own
+	logins       = &limit{per: perPhone, most: user.LoginsPerAccount, kept: strict, in: "user"}
+	loginDevices = &limit{per: perDevice, most: user.TriesPerDevice, kept: here, in: "user"}
+	// each route has its own; those that use a code share that of register
+	tries        = &limit{per: perAddress, most: user.TriesPerAddress, kept: strict, in: "user"}
+	triesNetwork = &limit{per: perNetwork, most: user.TriesPerNetwork, kept: strict, in: "user"}
+	codes        = &limit{per: perPhone, most: user.CodesPerPhone, kept: strict, in: "user"}
+	codesHour    = &limit{per: perPhone, most: user.CodesPerPhoneHour, kept: strict, in: "user"}
+	codesOfAll   = &limit{per: perShop, most: user.CodesOfAll, kept: strict, in: "user"}
+	wrongOfAll   = &limit{per: perShop, most: user.WrongOfAll, kept: strict, in: "user"}
+	passwords    = &limit{per: perUser, most: user.PasswordsPerUser, kept: strict, in: "user"}
+	passwordHour = &limit{per: perUser, most: user.PasswordsPerHour, kept: strict, in: "user"}
 )
 
-// requests is what all routes share: what an address may ask for in all, a page with its files as well as a purchase. It is half as
-// much again as --ip-rate, and as much at once as a class needs that opens its first page.
+// requests is what all routes share: what an address may ask for in all, a page with its files as well as a purchase.
+// It is half as much again as --ip-rate, and as much at once as a class needs that opens its first page.
 var requests = &limit{per: perAddress, flag: "--ip-rate", kept: here}
 
 // rule says what a caller may ask of a route.

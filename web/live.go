@@ -35,7 +35,8 @@ func (s *liveView) rows() []row {
 	link := audience[openHandler]{"a link", everyone.door} // or anyone, if the live view is public
 	const makesRoom = ", where the largest network makes room"
 	return []row{
-		route(GET, "/api/admin/live", theStaff, first(staff).then("at most 5 open streams of a user and 10,000 of a process"+makesRoom),
+		route(GET, "/api/admin/live", theStaff, first(staff).then(
+			"at most 5 open streams of a user and 10,000 of a process"+makesRoom),
 			ownTime, s.adminLive),
 		route(POST, "/api/admin/live/link", keyedAdmins(s.admin), first(staff), answerLimit, s.shareLive),
 		route(GET, "/api/live", link, ahead(ownNetwork).then("at most 500 open streams of a process"+makesRoom),
@@ -65,8 +66,8 @@ func (s *liveView) adminLive(w http.ResponseWriter, r *http.Request, by admin.By
 
 // guestLive is the live view for those with a link, or for everyone. It has figures only.
 //
-// The link comes in a header. An EventSource could send it in the URL only, which proxies write into their logs; so the page reads
-// the stream with fetch. In the page's own address it is behind the #, which no browser sends.
+// The link comes in a header. An EventSource could send it in the URL only, which proxies write into their logs; so the
+// page reads the stream with fetch. In the page's own address it is behind the #, which no browser sends.
 func (s *liveView) guestLive(w http.ResponseWriter, r *http.Request) error {
 	sale, err := liveSale(r)
 	if err != nil {
@@ -92,9 +93,11 @@ func liveSale(r *http.Request) (int64, error) {
 	return sale, q.err()
 }
 
-// pushLive writes a live event at once, the history, and a live event a second, until the client leaves, the place is lost,
-// mayWatch returns false or the server stops.
-func (s *liveView) pushLive(w http.ResponseWriter, r *http.Request, sale int64, at *streamPlace, guest bool, mayWatch func() bool) error {
+// pushLive writes a live event at once, the history, and a live event a second, until the client leaves, the place is
+// lost, mayWatch returns false or the server stops.
+func (s *liveView) pushLive(
+	w http.ResponseWriter, r *http.Request, sale int64, at *streamPlace, guest bool, mayWatch func() bool,
+) error {
 	view, next := s.live.Latest()
 	if view == nil { // the process has just begun
 		select {

@@ -97,8 +97,8 @@ func (s *goodsOffice) item(ctx context.Context, in itemInput) (goods.Item, error
 	return it, errors.Join(it.Validate(), s.checkImage(ctx, in.Image))
 }
 
-// checkImage returns nil if the shop has the image: none, one of its own, or an uploaded one. The write looks again, as an
-// uploaded one may go to an archive.
+// checkImage returns nil if the shop has the image: none, one of its own, or an uploaded one. The write looks again, as
+// an uploaded one may go to an archive.
 func (s *goodsOffice) checkImage(ctx context.Context, image string) error {
 	name, uploaded := strings.CutPrefix(image, "/pictures/")
 	if uploaded {

@@ -62,7 +62,8 @@ func (s *peopleOffice) downloadLog(w http.ResponseWriter, r *http.Request, by ad
 			if l.ByUser != nil {
 				who = strconv.FormatInt(*l.ByUser, 10)
 			}
-			row := []any{value(strconv.FormatInt(l.ID, 10)), value(l.At.Format(time.RFC3339Nano)), value(who), l.Name, l.ByLogin, l.Origin, l.Action, l.Subject, string(l.Before), string(l.After)}
+			row := []any{value(strconv.FormatInt(l.ID, 10)), value(l.At.Format(time.RFC3339Nano)), value(who), l.Name,
+				l.ByLogin, l.Origin, l.Action, l.Subject, string(l.Before), string(l.After)}
 			if !yield(row, err) {
 				return
 			}
@@ -85,7 +86,8 @@ func archivedLine(until *time.Time) []any {
 
 func logFilter(r *http.Request) (admin.LogFilter, error) {
 	q := query{values: r.URL.Query()}
-	f := admin.LogFilter{ByUser: q.typedID("by"), Action: q.text("action"), Subject: subjectOf(q.text("subject")), From: q.time("from"), To: q.time("to"), Cursor: q.id("cursor")}
+	f := admin.LogFilter{ByUser: q.typedID("by"), Action: q.text("action"), Subject: subjectOf(q.text("subject")),
+		From: q.time("from"), To: q.time("to"), Cursor: q.id("cursor")}
 	q.found("subject", f.Subject)
 	return f, q.err()
 }

@@ -28,7 +28,8 @@ func (s *ordersOffice) rows() []row {
 	}
 }
 
-// listedOrder is an order in a list of the staff: its buyer's phone is masked for all of them, and its address only known or not.
+// listedOrder is an order in a list of the staff: its buyer's phone is masked for all of them, and its address only
+// known or not.
 type listedOrder struct {
 	ID         uuid.UUID `json:"id"`
 	Number     string    `json:"number"` // the short form of the id
@@ -46,7 +47,8 @@ type listedOrder struct {
 }
 
 func listed(o admin.Order) listedOrder {
-	return listedOrder{ID: o.ID, Number: order.Number(o.ID), UserID: o.UserID, Phone: admin.Mask(admin.Telephone, o.BuyerPhone), SaleID: o.SaleID, Title: o.Title, Price: o.Price, Status: o.Status,
+	return listedOrder{ID: o.ID, Number: order.Number(o.ID), UserID: o.UserID, Phone: admin.Mask(admin.Telephone,
+		o.BuyerPhone), SaleID: o.SaleID, Title: o.Title, Price: o.Price, Status: o.Status,
 		CreatedAt: formatTime(o.CreatedAt), ExpiresAt: formatTime(o.ExpiresAt), PaidAt: formatOrNone(o.PaidAt),
 		HasAddress: o.Address.Address != "", ShippedAt: formatOrNone(o.ShippedAt)}
 }
@@ -62,7 +64,8 @@ func formatOrNone(t *time.Time) string {
 // orderFilter reads the filter of a search for orders.
 func orderFilter(r *http.Request) (admin.OrderFilter, error) {
 	q := query{values: r.URL.Query()}
-	f := admin.OrderFilter{Sale: q.typedID("sale"), Status: q.text("status"), From: q.time("from"), To: q.time("to"), Cursor: q.uuid("cursor")}
+	f := admin.OrderFilter{Sale: q.typedID("sale"), Status: q.text("status"), From: q.time("from"), To: q.time("to"),
+		Cursor: q.uuid("cursor")}
 	if spelled := typed.Search(q.text("q")); len(spelled) > 0 {
 		f.Q, f.Or = spelled[0], spelled[1:]
 	}

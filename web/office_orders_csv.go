@@ -27,16 +27,20 @@ func (s *ordersOffice) fileRows() []row {
 var orderColumns = [2][]string{
 	{"订单 ID", "秒杀", "商品", "价格（元）", "状态", "下单时间", "支付时间", "用户", "手机号", "收货人", "收货电话", "收货地址", "快递公司", "运单号", "发货时间",
 		"订单号", "支付机构", "支付流水号", "已收款（元）", "待退款（元）", "已退款（元）", "退款时间", "退款原因", "时区"},
-	{"order", "sale", "title", "price (yuan)", "status", "ordered", "paid", "user", "phone", "name", "delivery phone", "address", "carrier", "tracking", "shipped",
-		"order number", "payment provider", "payment reference", "received (yuan)", "refund due (yuan)", "refunded (yuan)", "refund time", "refund reason", "time zone"},
+	{"order", "sale", "title", "price (yuan)", "status", "ordered", "paid", "user", "phone", "name", "delivery phone",
+		"address", "carrier", "tracking", "shipped",
+		"order number", "payment provider", "payment reference", "received (yuan)", "refund due (yuan)",
+		"refunded (yuan)", "refund time", "refund reason", "time zone"},
 }
 
 // orderWords are what the file calls a status, a provider that is none, and the reason of a refund, in Chinese and in
 // English.
 var orderWords = map[string][2]string{
-	order.Pending: {"待付款", "pending"}, order.Paid: {"已付款", "paid"}, order.Cancelled: {"已取消", "cancelled"}, order.Refunded: {"已退款", "refunded"},
+	order.Pending: {"待付款", "pending"}, order.Paid: {"已付款", "paid"}, order.Cancelled: {"已取消",
+		"cancelled"}, order.Refunded: {"已退款", "refunded"},
 	order.Cashier: {"沙盒收银台", "sandbox cashier"}, order.Hand: {"人工确认", "confirmed by hand"},
-	"by_shop": {"店铺退款", "refunded by the shop"}, "too_late": {"付款截止或取消后才到账", "received after the order had expired or was cancelled"}, "twice": {"重复付款", "paid twice"},
+	"by_shop": {"店铺退款", "refunded by the shop"}, "too_late": {"付款截止或取消后才到账",
+		"received after the order had expired or was cancelled"}, "twice": {"重复付款", "paid twice"},
 }
 
 const csvPage = 1000 // orders that one query reads
@@ -48,9 +52,9 @@ type orderFile struct {
 	chinese bool
 }
 
-// adminOrdersCSV streams the orders that a search finds, as the caller sees them: an administrator gets phones and addresses
-// whole, for the parcels. The log has a line of each file before its first row. No connection to Postgres is held while the
-// client reads: each thousand orders are two queries.
+// adminOrdersCSV streams the orders that a search finds, as the caller sees them: an administrator gets phones and
+// addresses whole, for the parcels. The log has a line of each file before its first row. No connection to Postgres is
+// held while the client reads: each thousand orders are two queries.
 func (s *ordersOffice) adminOrdersCSV(w http.ResponseWriter, r *http.Request, by admin.By) error {
 	f, err := orderFilter(r)
 	q := query{values: r.URL.Query()}
@@ -87,7 +91,9 @@ func (s *ordersOffice) adminOrdersCSV(w http.ResponseWriter, r *http.Request, by
 	})
 }
 
-func (s *ordersOffice) ordersWithPayments(ctx context.Context, by admin.By, f admin.OrderFilter) (orders []admin.Order, payments map[uuid.UUID][]admin.Money, next uuid.UUID, err error) {
+func (s *ordersOffice) ordersWithPayments(
+	ctx context.Context, by admin.By, f admin.OrderFilter,
+) (orders []admin.Order, payments map[uuid.UUID][]admin.Money, next uuid.UUID, err error) {
 	if orders, next, err = s.admin.Orders(ctx, by, f, csvPage); err != nil {
 		return nil, nil, next, err
 	}
@@ -134,9 +140,12 @@ func (f orderFile) row(o admin.Order, money []admin.Money) []any {
 			reasons = append(reasons, f.word("twice"))
 		}
 	}
-	return []any{value(o.ID.String()), value(strconv.FormatInt(o.SaleID, 10)), o.Title, yuan(o.Price), f.word(o.Status), f.at(&o.CreatedAt), f.at(o.PaidAt),
-		value(strconv.FormatInt(o.UserID, 10)), o.BuyerPhone, o.Name, o.Phone, o.Address.Address, o.Carrier, o.Tracking, f.at(o.ShippedAt),
-		order.Number(o.ID), strings.Join(slices.Compact(providers), "; "), strings.Join(references, "; "), yuan(received), yuan(due), yuan(refunded), f.at(back),
+	return []any{value(o.ID.String()), value(strconv.FormatInt(o.SaleID, 10)), o.Title, yuan(o.Price), f.word(o.Status),
+		f.at(&o.CreatedAt), f.at(o.PaidAt),
+		value(strconv.FormatInt(o.UserID, 10)), o.BuyerPhone, o.Name, o.Phone, o.Address.Address, o.Carrier, o.Tracking,
+		f.at(o.ShippedAt),
+		order.Number(o.ID), strings.Join(slices.Compact(providers), "; "), strings.Join(references, "; "),
+		yuan(received), yuan(due), yuan(refunded), f.at(back),
 		strings.Join(append(reasons, notes...), "; "), f.zoneOf(o.CreatedAt)}
 }
 
@@ -177,7 +186,8 @@ func (f orderFile) zoneOf(t time.Time) string {
 // filterOf returns the filter of a file as the staff's log has it: in short, and what was typed freely is masked.
 func filterOf(r *http.Request) map[string]string {
 	of := map[string]string{}
-	for name, text := range map[string]string{"q": admin.Mask(admin.Telephone, r.URL.Query().Get("q")), "subject": admin.Mask(admin.Number, r.URL.Query().Get("subject"))} {
+	for name, text := range map[string]string{"q": admin.Mask(admin.Telephone, r.URL.Query().Get("q")),
+		"subject": admin.Mask(admin.Number, r.URL.Query().Get("subject"))} {
 		if text != "" {
 			of[name] = text
 		}

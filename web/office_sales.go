@@ -56,7 +56,8 @@ func (s *salesOffice) newStaffSale(sale admin.Sale) staffSale {
 // adminSales answers with a page of sales, newest first.
 func (s *salesOffice) adminSales(w http.ResponseWriter, r *http.Request, _ admin.By) error {
 	q := query{values: r.URL.Query()}
-	f := admin.SaleFilter{State: q.oneOf("state", goods.Draft, goods.Published, goods.Paused, goods.Closed), GoodsID: q.typedID("goods"), Cursor: q.id("cursor")}
+	f := admin.SaleFilter{State: q.oneOf("state", goods.Draft, goods.Published, goods.Paused, goods.Closed),
+		GoodsID: q.typedID("goods"), Cursor: q.id("cursor")}
 	if err := q.err(); err != nil {
 		return err
 	}
@@ -108,7 +109,8 @@ func (s *salesOffice) shows(ctx context.Context, sale admin.Sale) bool {
 	if sale.State == goods.Draft {
 		return errors.Is(err, goods.ErrNoSale)
 	}
-	return err == nil && g.State == sale.State && g.Price == sale.Price && g.Total == sale.Total && g.Title == sale.Title && g.Image == sale.Image &&
+	return err == nil && g.State == sale.State && g.Price == sale.Price && g.Total == sale.Total &&
+		g.Title == sale.Title && g.Image == sale.Image &&
 		g.StartsAt.Equal(sale.StartsAt) && g.EndsAt.Equal(sale.EndsAt)
 }
 
@@ -170,7 +172,9 @@ func (s *salesOffice) editDraft(w http.ResponseWriter, r *http.Request, by admin
 	var in termsInput
 	return s.changeSaleTo(w, r, by, "edit", &in, func() (admin.SaleChange, error) {
 		terms, err := in.terms(by.At)
-		return func(g *goods.Store, ctx context.Context, id int64) (int64, error) { return g.EditDraft(ctx, id, terms) }, err
+		return func(g *goods.Store, ctx context.Context, id int64) (int64, error) {
+			return g.EditDraft(ctx, id, terms)
+		}, err
 	})
 }
 
@@ -182,7 +186,8 @@ func (s *salesOffice) setPrice(w http.ResponseWriter, r *http.Request, by admin.
 	return s.changeSaleTo(w, r, by, "price", &in, func() (admin.SaleChange, error) {
 		f := inputs{}
 		price := int64(needed(&f, "price", in.Price))
-		return func(g *goods.Store, ctx context.Context, id int64) (int64, error) { return g.SetPrice(ctx, id, price) }, f.err()
+		return func(g *goods.Store, ctx context.Context, id int64) (int64, error) { return g.SetPrice(ctx, id, price) },
+			f.err()
 	})
 }
 
@@ -194,7 +199,8 @@ func (s *salesOffice) addUnits(w http.ResponseWriter, r *http.Request, by admin.
 	return s.changeSaleTo(w, r, by, "units", &in, func() (admin.SaleChange, error) {
 		f := inputs{}
 		delta := int(needed(&f, "delta", in.Delta))
-		return func(g *goods.Store, ctx context.Context, id int64) (int64, error) { return g.AddUnits(ctx, id, delta) }, f.err()
+		return func(g *goods.Store, ctx context.Context, id int64) (int64, error) { return g.AddUnits(ctx, id, delta) },
+			f.err()
 	})
 }
 
@@ -207,12 +213,15 @@ func (s *salesOffice) moveSale(w http.ResponseWriter, r *http.Request, by admin.
 	return s.changeSaleTo(w, r, by, "window", &in, func() (admin.SaleChange, error) {
 		f := inputs{}
 		from, to := f.time("start_at", in.StartAt), f.time("end_at", in.EndAt)
-		return func(g *goods.Store, ctx context.Context, id int64) (int64, error) { return g.Move(ctx, id, from, to) }, f.err()
+		return func(g *goods.Store, ctx context.Context, id int64) (int64, error) { return g.Move(ctx, id, from, to) },
+			f.err()
 	})
 }
 
 // changeSaleTo reads a body into in, makes the change that read returns then, and answers with the sale.
-func (s *salesOffice) changeSaleTo(w http.ResponseWriter, r *http.Request, by admin.By, do string, in any, read func() (admin.SaleChange, error)) error {
+func (s *salesOffice) changeSaleTo(
+	w http.ResponseWriter, r *http.Request, by admin.By, do string, in any, read func() (admin.SaleChange, error),
+) error {
 	id, err := saleID(r)
 	if err != nil {
 		return err
@@ -231,7 +240,9 @@ func (s *salesOffice) changeSaleTo(w http.ResponseWriter, r *http.Request, by ad
 }
 
 // changeSale makes a handler of a change of a sale's state. It answers with the sale.
-func (s *salesOffice) changeSale(change func(*admin.Store, context.Context, admin.By, int64) (int64, error)) adminHandler {
+func (s *salesOffice) changeSale(
+	change func(*admin.Store, context.Context, admin.By, int64) (int64, error),
+) adminHandler {
 	return func(w http.ResponseWriter, r *http.Request, by admin.By) error {
 		if err := refuseBody(w, r); err != nil {
 			return err

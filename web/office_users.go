@@ -32,7 +32,8 @@ func (s *peopleOffice) rows() []row {
 // adminUsers answers with a page of accounts, newest first.
 func (s *peopleOffice) adminUsers(w http.ResponseWriter, r *http.Request, by admin.By) error {
 	q := query{values: r.URL.Query()}
-	f := admin.PeopleFilter{Q: typed.Line(q.text("q")), Role: q.oneOf("role", user.Roles...), Disabled: q.bool("disabled"), Cursor: q.id("cursor")}
+	f := admin.PeopleFilter{Q: typed.Line(q.text("q")), Role: q.oneOf("role", user.Roles...),
+		Disabled: q.bool("disabled"), Cursor: q.id("cursor")}
 	if q.found("q", f.Q); q.err() != nil {
 		return q.err()
 	}

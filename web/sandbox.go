@@ -25,7 +25,8 @@ func (s *playground) rows() []row {
 	teachers := onlyIf(s.demo != nil && s.demo.Teacher != nil, admins) // at this machine
 	const oneCrowd = "one crowd at a time; the limit where other machines reach the sandbox, after the session"
 	return []row{
-		route(POST, "/api/sandbox/login", onlyIf(s.demo != nil, everyone), late("as those of a log-in", tries, logins, loginDevices),
+		route(POST, "/api/sandbox/login", onlyIf(s.demo != nil, everyone),
+			late("as those of a log-in", tries, logins, loginDevices),
 			answerLimit, s.demoLogin),
 		route(POST, "/api/sandbox/bots", s.forBots(), at(oneCrowd, staff), answerLimit, s.startBots),
 		route(GET, "/api/sandbox/bots", s.forBots(), at(oneCrowd, staff), answerLimit, s.showBots),
@@ -35,8 +36,8 @@ func (s *playground) rows() []row {
 	}
 }
 
-// forBots are everyone at this machine, and administrators alone where others reach the shop: bots may take the units that a
-// class waits for.
+// forBots are everyone at this machine, and administrators alone where others reach the shop: bots may take the units
+// that a class waits for.
 func (s *playground) forBots() audience[adminHandler] {
 	if s.demo == nil || !s.demo.Local {
 		return onlyIf(s.demo != nil, admins)
@@ -102,7 +103,8 @@ func (s *playground) startFault(w http.ResponseWriter, r *http.Request, by admin
 	if s.demo.Teacher.Busy() {
 		return errFaultBusy
 	}
-	err := s.admin.Note(r.Context(), by, "sandbox.fault", "sandbox", map[string]any{"fault": in.Fault, "seconds": in.Seconds})
+	err := s.admin.Note(r.Context(), by, "sandbox.fault", "sandbox",
+		map[string]any{"fault": in.Fault, "seconds": in.Seconds})
 	if err != nil {
 		return err
 	}

@@ -77,7 +77,8 @@ func (c *certificate) look(now time.Time, asked bool, log *slog.Logger) {
 	changed, err := c.read()
 	switch {
 	case err != nil && (asked || changed || err.Error() != c.failed):
-		log.Warn("the new TLS certificate cannot be used, so the old one is served on (--tls-cert, --tls-key)", "err", err, "old_expires", c.current.Load().Leaf.NotAfter)
+		log.Warn("the new TLS certificate cannot be used, so the old one is served on (--tls-cert, --tls-key)", "err",
+			err, "old_expires", c.current.Load().Leaf.NotAfter)
 	case err == nil && changed:
 		log.Info("a new TLS certificate is served", "expires", c.current.Load().Leaf.NotAfter)
 		c.state = ""
@@ -103,7 +104,9 @@ func (c *certificate) tell(now time.Time, log *slog.Logger) {
 		state = "expires soon"
 	}
 	if state != "" && (state != c.state || now.Sub(c.told) >= tellEvery) {
-		log.Warn(fmt.Sprintf("the TLS certificate %s: replace the files of --tls-cert and --tls-key, which are then served without a restart", state),
+		log.Warn(fmt.Sprintf(
+			"the TLS certificate %s: replace the files of --tls-cert and --tls-key, which are then served without a restart",
+			state),
 			"file", c.certFile, "not_before", leaf.NotBefore, "expires", leaf.NotAfter)
 		c.told = now
 	}

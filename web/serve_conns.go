@@ -264,17 +264,20 @@ func (l *connLimit) network(c net.Conn) netip.Prefix {
 
 func (l *connLimit) collectors() []prometheus.Collector {
 	count := func(name, help string, n *atomic.Int64) prometheus.Collector {
-		return prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "miaosha_" + name, Help: help}, func() float64 { return float64(n.Load()) })
+		return prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "miaosha_" + name, Help: help},
+			func() float64 { return float64(n.Load()) })
 	}
 	return []prometheus.Collector{
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "miaosha_connections", Help: "Open connections that have a place."}, func() float64 {
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "miaosha_connections",
+			Help: "Open connections that have a place."}, func() float64 {
 			l.mu.Lock()
 			defer l.mu.Unlock()
 			return float64(l.open)
 		}),
 		count("connections_evicted_total", "Connections closed to make room for new ones.", &l.evicted),
 		count("connections_refused_total", "Connections without a place, which are answered busy.", &l.refused),
-		count("handshakes_refused_total", "Connections closed before their TLS handshake, since their network began too many.", &l.hurried),
+		count("handshakes_refused_total",
+			"Connections closed before their TLS handshake, since their network began too many.", &l.hurried),
 	}
 }
 

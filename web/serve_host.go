@@ -57,7 +57,8 @@ func sameOriginOnly(next http.Handler) http.Handler {
 }
 
 func refuseOpsHost(w http.ResponseWriter, r *http.Request) {
-	http.Error(w, fmt.Sprintf("this address is not asked by the name %q (header Host): --allow-host adds one", headerText(r.Host)), http.StatusForbidden)
+	http.Error(w, fmt.Sprintf("this address is not asked by the name %q (header Host): --allow-host adds one",
+		headerText(r.Host)), http.StatusForbidden)
 }
 
 // headerText returns as much of a header as a person needs to recognise it.

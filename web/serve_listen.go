@@ -81,12 +81,16 @@ func (l Listen) Open(sandboxed bool) (ls *Listeners, err error) {
 			return nil, fmt.Errorf("%s: %q is not a host and a port such as %s", at.name, at.addr, at.example)
 		}
 		if sandboxed && !l.AllowLAN && !loopback(at.addr) {
-			return nil, fmt.Errorf("%s: the sandbox's accounts are public, so it listens on loopback only, not on %s; --allow-lan if you mean it", at.name, at.addr)
+			return nil, fmt.Errorf(
+				"%s: the sandbox's accounts are public, so it listens on loopback only, not on %s; --allow-lan if you mean it",
+				at.name, at.addr)
 		}
 	}
 	places := min(l.MaxConns, max(fileLimit()-otherFiles, fileLimit()/16)) // with few files the shop still starts
 	if places < 1 {
-		return nil, fmt.Errorf("--max-conns (MIAOSHA_MAX_CONNS): this process may open %d files, which leaves none for connections: raise the limit (ulimit -n)", fileLimit())
+		return nil, fmt.Errorf(
+			"--max-conns (MIAOSHA_MAX_CONNS): this process may open %d files, which leaves none for connections: raise the limit (ulimit -n)",
+			fileLimit())
 	}
 	ls = &Listeners{config: l}
 	if ls.tls, ls.cert, err = l.tlsConfig(); err != nil {
@@ -140,7 +144,8 @@ func (l Listen) tlsConfig() (*tls.Config, *certificate, error) {
 		return nil, nil, fmt.Errorf("--tls-cert, --tls-key: %w", err)
 	}
 	current := func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return cert.current.Load(), nil }
-	return &tls.Config{GetCertificate: current, MinVersion: tls.VersionTLS12, CipherSuites: cipherSuites, NextProtos: []string{"h2", "http/1.1"}}, cert, nil
+	return &tls.Config{GetCertificate: current, MinVersion: tls.VersionTLS12, CipherSuites: cipherSuites,
+		NextProtos: []string{"h2", "http/1.1"}}, cert, nil
 }
 
 func listen(addr string) (net.Listener, error) {
@@ -197,7 +202,8 @@ type overflow struct {
 const overflowConns = 256
 
 func newOverflow(l net.Listener) *overflow {
-	o := &overflow{Listener: l, places: make(chan struct{}, overflowConns), conns: make(chan net.Conn, overflowConns), closed: make(chan struct{})}
+	o := &overflow{Listener: l, places: make(chan struct{}, overflowConns), conns: make(chan net.Conn, overflowConns),
+		closed: make(chan struct{})}
 	o.close = sync.OnceFunc(func() { close(o.closed) })
 	return o
 }
@@ -255,7 +261,9 @@ func (l Listen) CheckPayments(c Config, sandboxed bool) error {
 	if proxied {
 		reached += " by another name (--trusted-proxies, --allow-host, --tls-domain)"
 	}
-	return fmt.Errorf("--notify-secret (MIAOSHA_NOTIFY_SECRET): without the payment provider's key buyers would pay with play money, and other machines reach %s; --cashier sandbox if you mean it", reached)
+	return fmt.Errorf(
+		"--notify-secret (MIAOSHA_NOTIFY_SECRET): without the payment provider's key buyers would pay with play money, and other machines reach %s; --cashier sandbox if you mean it",
+		reached)
 }
 
 // proxied reports whether the shop has another name than its address, by which other machines may reach it.
@@ -284,7 +292,8 @@ func (ls *Listeners) Close() {
 	}
 }
 
-// NetworkURLs returns the shop's URLs in the networks of this machine, by its IPv4 addresses; none unless it listens on all of them.
+// NetworkURLs returns the shop's URLs in the networks of this machine, by its IPv4 addresses; none unless it listens on
+// all of them.
 func (ls *Listeners) NetworkURLs() (urls []string) {
 	at := ls.shop.Addr().(*net.TCPAddr)
 	if !at.IP.IsUnspecified() {
@@ -299,7 +308,8 @@ func (ls *Listeners) NetworkURLs() (urls []string) {
 		scheme = "https://"
 	}
 	for _, a := range own {
-		if network, isNet := a.(*net.IPNet); isNet && network.IP.To4() != nil && !network.IP.IsLoopback() && !network.IP.IsLinkLocalUnicast() {
+		if network, isNet := a.(*net.IPNet); isNet && network.IP.To4() != nil && !network.IP.IsLoopback() &&
+			!network.IP.IsLinkLocalUnicast() {
 			urls = append(urls, scheme+net.JoinHostPort(network.IP.String(), fmt.Sprint(at.Port)))
 		}
 	}
@@ -351,14 +361,15 @@ func (l serverLog) Write(line []byte) (int, error) {
 // stopLimit bounds the requests in flight once the shop closes.
 const stopLimit = 5 * time.Second
 
-// proxyLimit bounds the time in which trusted proxies may still send requests on the connections that they have, once the
-// shop closes.
+// proxyLimit bounds the time in which trusted proxies may still send requests on the connections that they have, once
+// the shop closes.
 const proxyLimit = 2 * time.Second
 
 // Serve answers requests until ctx ends. Then it stops accepting connections, and lets the requests in flight finish.
 func (ls *Listeners) Serve(ctx context.Context, shop *Server, ops http.Handler, log *slog.Logger) error {
 	if ls.limit.size < ls.config.MaxConns {
-		log.Warn("the limit of open files (ulimit -n) is too low for --max-conns: fewer connections are accepted, and others are answered busy",
+		log.Warn(
+			"the limit of open files (ulimit -n) is too low for --max-conns: fewer connections are accepted, and others are answered busy",
 			"files", fileLimit(), "max_conns", ls.config.MaxConns, "accepted", ls.limit.size)
 	}
 	errorLog := stdlog.New(serverLog{log}, "", 0)
@@ -366,7 +377,8 @@ func (ls *Listeners) Serve(ctx context.Context, shop *Server, ops http.Handler, 
 	// request a system timer.
 	handler := checkHost(ls.config, ls.shop, shop.desk.isProxy, shop.headers(http.HandlerFunc(shop.refuseHost)), shop)
 	front := &http.Server{Handler: handler, TLSConfig: ls.tls.Clone(), ErrorLog: errorLog, ReadTimeout: 8 * time.Second,
-		WriteTimeout: 30 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: maxHeader, ConnState: ls.limit.connState, ConnContext: connContext}
+		WriteTimeout: 30 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: maxHeader,
+		ConnState: ls.limit.connState, ConnContext: connContext}
 	ls.limit.exempt = shop.desk.isProxy
 	if ls.tls != nil && shop.cfg.ipRate != (user.Limit{}) { // not with --ip-rate off
 		ls.limit.handshakes = newBuckets(tlsHandshakes, tlsHandshakes.most)
@@ -404,22 +416,25 @@ func (ls *Listeners) Serve(ctx context.Context, shop *Server, ops http.Handler, 
 	if ls.cert != nil {
 		g.Go(func() error { ls.cert.run(ctx, ls.reload, log); return nil })
 	}
-	full := &http.Server{Handler: http.HandlerFunc(shop.answerBusy), TLSConfig: ls.tls.Clone(), ErrorLog: errorLog, ReadTimeout: time.Second,
+	full := &http.Server{Handler: http.HandlerFunc(shop.answerBusy), TLSConfig: ls.tls.Clone(), ErrorLog: errorLog,
+		ReadTimeout:  time.Second,
 		WriteTimeout: time.Second, MaxHeaderBytes: maxHeader}
 	full.SetKeepAlivesEnabled(false)
 	serve(full, ls.overflow)
 	if ls.ops != nil {
 		none := func(netip.Addr) bool { return false } // no proxy is between the operator and this address
 		ops = checkHost(ls.config, ls.ops, none, http.HandlerFunc(refuseOpsHost), sameOriginOnly(ops))
-		serve(&http.Server{Handler: ops, ErrorLog: errorLog, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute,
+		serve(&http.Server{Handler: ops, ErrorLog: errorLog, ReadHeaderTimeout: 5 * time.Second,
+			IdleTimeout:    time.Minute,
 			MaxHeaderBytes: maxHeader}, ls.ops)
 	}
 	return g.Wait()
 }
 
-// stopAccepting closes the listener, ends all event streams, and ends each connection with its next answer. A proxy which
-// cannot connect passes the request to another process. But it does not know what became of a request which it sent on an
-// idle connection just when the shop closed that. So it leaves trusted proxies time to use up their connections.
+// stopAccepting closes the listener, ends all event streams, and ends each connection with its next answer. A proxy
+// which cannot connect passes the request to another process. But it does not know what became of a request which it
+// sent on an idle connection just when the shop closed that. So it leaves trusted proxies time to use up their
+// connections.
 func (ls *Listeners) stopAccepting(shop *Server) {
 	ls.shop.Close()
 	shop.Close()

@@ -10,16 +10,16 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// httpMetrics measures requests by method, route and status. No label has anything that a client invented: a request that no
-// route takes counts as other.
+// httpMetrics measures requests by method, route and status. No label has anything that a client invented: a request
+// that no route takes counts as other.
 type httpMetrics struct {
 	seconds *prometheus.HistogramVec
 	routes  map[routeKey]*routeMetrics
 	other   *routeMetrics
 }
 
-// routeKey is a route as the router names it: a method, and the patterns that it matched one after the other. It is found
-// without a new string for each request.
+// routeKey is a route as the router names it: a method, and the patterns that it matched one after the other. It is
+// found without a new string for each request.
 type routeKey struct {
 	method   string
 	patterns [3]string
@@ -37,8 +37,10 @@ const statusGone = 499
 func newHTTPMetrics(tree chi.Routes) *httpMetrics {
 	m := &httpMetrics{routes: map[routeKey]*routeMetrics{}, other: &routeMetrics{method: "other", pattern: "other"},
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "miaosha_http_request_duration_seconds",
-			Help:    "How long requests took, by method, route and status; 499: the client left. An event stream counts when it ends.",
-			Buckets: []float64{0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 3}}, []string{"method", "route", "code"})}
+			Help: "How long requests took, by method, route and status; 499: the client left. An event " +
+				"stream counts when it ends.",
+			Buckets: []float64{0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 3}},
+			[]string{"method", "route", "code"})}
 	m.add(tree, nil)
 	return m
 }
@@ -112,9 +114,11 @@ const (
 
 func newNoticeCounter() *prometheus.CounterVec {
 	c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "miaosha_payment_notices_total",
-		Help: "Notices of payments, by what became of them: captured, refund_due (too late, or the second), refunded (again, after its refund), declined, forged, untimely (signed for another time), refused, failed (a store did not answer)."},
+		Help: "Notices of payments, by what became of them: captured, refund_due (too late, or the second), " +
+			"refunded (again, after its refund), declined, forged, untimely (signed for another time), refused, failed (a store did not answer)."},
 		[]string{"result"})
-	for _, result := range []string{"captured", "refund_due", "refunded", "declined", noticeForged, noticeUntimely, noticeRefused, noticeFailed} {
+	for _, result := range []string{"captured", "refund_due", "refunded", "declined", noticeForged, noticeUntimely,
+		noticeRefused, noticeFailed} {
 		c.WithLabelValues(result)
 	}
 	return c

@@ -61,7 +61,8 @@ func (c *readiness) now() readyState {
 	return state.(readyState)
 }
 
-// ask makes the checks beside each other, so that a store which hangs makes no other look away. It does not end with a caller.
+// ask makes the checks beside each other, so that a store which hangs makes no other look away. It does not end with a
+// caller.
 func (c *readiness) ask() readyState {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
@@ -84,9 +85,9 @@ func (c *readiness) ask() readyState {
 //go:embed ops.html
 var opsIndex []byte
 
-// Ops returns the handler for the operator: / (a list of the others), /metrics, /healthz (the process runs), /readyz (it can
-// serve), /hot (the hot sales, as JSON) and /debug/pprof without the command line, which may have a
-// secret. It needs an address of its own, which strangers cannot reach.
+// Ops returns the handler for the operator: / (a list of the others), /metrics, /healthz (the process runs), /readyz
+// (it can serve), /hot (the hot sales, as JSON) and /debug/pprof without the command line, which may have a secret. It
+// needs an address of its own, which strangers cannot reach.
 func Ops(metrics []prometheus.Collector, checks []Check, hot func() any) http.Handler {
 	reg := prometheus.NewRegistry()
 	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))

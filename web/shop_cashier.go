@@ -33,8 +33,10 @@ var _ order.Provider = (*cashier)(nil)
 func newCashier(self string, key []byte, now func() time.Time, log *slog.Logger) *cashier {
 	// The shop is on this machine, and its certificate is for another name. The notice's signature
 	// protects it.
-	t := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, MaxIdleConnsPerHost: 32, IdleConnTimeout: 5 * time.Second}
-	return &cashier{url: self + noticePath, key: key, now: now, log: log, client: http.Client{Transport: t, Timeout: 10 * time.Second}}
+	t := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, MaxIdleConnsPerHost: 32,
+		IdleConnTimeout: 5 * time.Second}
+	return &cashier{url: self + noticePath, key: key, now: now, log: log,
+		client: http.Client{Transport: t, Timeout: 10 * time.Second}}
 }
 
 func (c *cashier) Name() string { return order.Cashier }
@@ -63,7 +65,8 @@ func (c *cashier) confirm(ctx context.Context, p order.Payment) ([]byte, error) 
 	if p.Status == "declined" || p.Status == "closed" || p.Status == "open" && !c.now().Before(p.PayUntil) {
 		return nil, order.ErrWrongStatus
 	}
-	raw, err := json.Marshal(payment.Notice{PaymentID: p.ID.String(), OrderID: p.OrderID.String(), Amount: p.Amount, Ref: "sandbox-" + p.ID.String()})
+	raw, err := json.Marshal(payment.Notice{PaymentID: p.ID.String(), OrderID: p.OrderID.String(), Amount: p.Amount,
+		Ref: "sandbox-" + p.ID.String()})
 	if err != nil {
 		return nil, fmt.Errorf("make a notice: %w", err)
 	}

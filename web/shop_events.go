@@ -12,17 +12,20 @@ import (
 )
 
 const (
-	maxStreams     = 10_000           // event streams of buyers and of the staff at once
-	maxUserStreams = 5                // of one user
-	eventEvery     = time.Second      // between two looks at the units left, and at results which another process has settled
-	eventLimit     = 10 * time.Second // for a client to take an event
-	eventBeat      = 15               // looks without news until a comment is sent, to keep the connection open
+	maxStreams     = 10_000 // event streams of buyers and of the staff at once
+	maxUserStreams = 5      // of one user
+	// between two looks at the units left, and at results which another process has settled
+	eventEvery = time.Second
+	eventLimit = 10 * time.Second // for a client to take an event
+	eventBeat  = 15               // looks without news until a comment is sent, to keep the connection open
 )
 
 func (s *purchases) eventRows() []row {
 	return []row{
 		route(GET, "/api/sales/{id}/events", buyers,
-			first(rush, rushNetwork).then("at most 5 open streams of a user and 10,000 of a process, where the largest network makes room"), ownTime, s.saleEvents),
+			first(rush, rushNetwork).then(
+				"at most 5 open streams of a user and 10,000 of a process, where the largest network makes room"),
+			ownTime, s.saleEvents),
 	}
 }
 
@@ -52,9 +55,11 @@ func (s *purchases) saleEvents(w http.ResponseWriter, r *http.Request, session u
 	return nil
 }
 
-// pushEvents writes events until the stream ends, or loses its place. st is the user's first result. It looks for later ones at
-// news, and at each tick until one is final.
-func (s *purchases) pushEvents(out *stream, r *http.Request, sale goods.Sale, at *streamPlace, st seckill.Status, news <-chan struct{}) {
+// pushEvents writes events until the stream ends, or loses its place. st is the user's first result. It looks for later
+// ones at news, and at each tick until one is final.
+func (s *purchases) pushEvents(
+	out *stream, r *http.Request, sale goods.Sale, at *streamPlace, st seckill.Status, news <-chan struct{},
+) {
 	out.send("result", appendStatus(nil, "", st))
 	tick := time.NewTicker(eventEvery)
 	defer tick.Stop()

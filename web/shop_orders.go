@@ -36,7 +36,8 @@ func (s *buyerOrders) rows() []row {
 		route(POST, "/api/orders/{id}/address", owners, first(own, pays, ownNetwork), answerLimit, s.setOrderAddress),
 	}
 	if s.payments.cashier != nil {
-		rows = append(rows, route(POST, "/api/cashier/{id}", owners, first(own, pays, ownNetwork), answerLimit, s.useCashier))
+		rows = append(rows, route(POST, "/api/cashier/{id}", owners, first(own, pays, ownNetwork),
+			answerLimit, s.useCashier))
 	}
 	return rows
 }
@@ -72,8 +73,8 @@ type paymentJSON struct {
 // clocksApart is how far the clocks of Postgres and of the shop may be apart before a page has to know it.
 const clocksApart = 2 * time.Second
 
-// shopTime returns a time of Postgres by the shop's clock, which is that of Redis: pages count by it, and judge by it when the
-// time to pay is over. Postgres alone decides that.
+// shopTime returns a time of Postgres by the shop's clock, which is that of Redis: pages count by it, and judge by it
+// when the time to pay is over. Postgres alone decides that.
 func (s *buyerOrders) shopTime(t time.Time) time.Time {
 	if s.postgresAhead == nil {
 		return t
@@ -90,8 +91,10 @@ func (s *buyerOrders) ordersJSON(r *http.Request, userID int64, orders ...order.
 	out, ids, at := make([]orderJSON, len(orders)), make([]uuid.UUID, len(orders)), make(map[uuid.UUID]int, len(orders))
 	for i, o := range orders {
 		ids[i], at[o.ID] = o.ID, i
-		out[i] = orderJSON{ID: o.ID.String(), Number: order.Number(o.ID), SaleID: o.SaleID, Title: o.Title, Image: s.desk.assets.url(o.Image), Price: o.Price, Status: o.Status,
-			CreatedAt: formatTime(s.shopTime(o.CreatedAt)), ExpiresAt: formatTime(s.shopTime(o.ExpiresAt)), Seller: s.shopName, Payments: []paymentJSON{}}
+		out[i] = orderJSON{ID: o.ID.String(), Number: order.Number(o.ID), SaleID: o.SaleID, Title: o.Title,
+			Image: s.desk.assets.url(o.Image), Price: o.Price, Status: o.Status,
+			CreatedAt: formatTime(s.shopTime(o.CreatedAt)), ExpiresAt: formatTime(s.shopTime(o.ExpiresAt)),
+			Seller: s.shopName, Payments: []paymentJSON{}}
 		if o.TitleEN != "" && !chinese(r) {
 			out[i].Title = o.TitleEN
 		}
@@ -204,7 +207,8 @@ func (s *buyerOrders) useCashier(w http.ResponseWriter, r *http.Request, session
 	return fieldError{"action", "value"}
 }
 
-// orderTicket is adminTicket for the buyer of an order, in the sandbox alone: the timeline shows how the shop works inside.
+// orderTicket is adminTicket for the buyer of an order, in the sandbox alone: the timeline shows how the shop works
+// inside.
 func (s *buyerOrders) orderTicket(w http.ResponseWriter, r *http.Request, session user.Session, id uuid.UUID) error {
 	if !s.sandbox {
 		return order.ErrNotFound
@@ -216,7 +220,9 @@ func (s *buyerOrders) orderTicket(w http.ResponseWriter, r *http.Request, sessio
 }
 
 // setOrderAddress sets the address of an order that is paid and not shipped yet.
-func (s *buyerOrders) setOrderAddress(w http.ResponseWriter, r *http.Request, session user.Session, id uuid.UUID) error {
+func (s *buyerOrders) setOrderAddress(
+	w http.ResponseWriter, r *http.Request, session user.Session, id uuid.UUID,
+) error {
 	a, err := readAddress(w, r)
 	if err != nil {
 		return err

@@ -50,7 +50,8 @@ func newPayments(desk *desk, cfg Config, d Deps, self string) (*payments, error)
 func (s *payments) rows() []row {
 	provider := audience[openHandler]{"the provider", everyone.door} // whose signature the handler checks
 	return []row{route(POST, noticePath, provider,
-		late("before all else, instead of that of all requests; only a refused notice takes a token", forgedNotices), answerLimit, s.paymentNotice)}
+		late("before all else, instead of that of all requests; only a refused notice takes a token", forgedNotices),
+		answerLimit, s.paymentNotice)}
 }
 
 // noticeKey signs the notices of a provider.
@@ -65,13 +66,16 @@ type noticeKey struct {
 func (s *payments) setProviders(cfg Config, d Deps, self string) error {
 	asked := d.Provider != nil && d.Provider.CanBeAsked()
 	if asked && cfg.NotifySecret == "" {
-		return errors.New("--notify-secret (MIAOSHA_NOTIFY_SECRET): with --provider-url the provider's notices need its key")
+		return errors.New(
+			"--notify-secret (MIAOSHA_NOTIFY_SECRET): with --provider-url the provider's notices need its key")
 	}
 	if d.Provider != nil && d.Provider.SignsWith(cfg.NotifySecret) {
-		return errors.New("--notify-secret (MIAOSHA_NOTIFY_SECRET): it is the key of --provider-secret; with one key a request of the shop could come back as a notice")
+		return errors.New(
+			"--notify-secret (MIAOSHA_NOTIFY_SECRET): it is the key of --provider-secret; with one key a request of the shop could come back as a notice")
 	}
 	if cfg.NotifySecret != "" && cfg.NotifySecret == string(d.Secret) {
-		return errors.New("--notify-secret (MIAOSHA_NOTIFY_SECRET): it is the shop's own --secret, with which the provider could sign whatever the shop signs")
+		return errors.New(
+			"--notify-secret (MIAOSHA_NOTIFY_SECRET): it is the shop's own --secret, with which the provider could sign whatever the shop signs")
 	}
 	secret := []byte(cfg.NotifySecret)
 	if cfg.Cashier == "sandbox" || cfg.Cashier == "auto" && !asked && (d.Sandbox || cfg.NotifySecret == "") {
@@ -140,7 +144,8 @@ func (s *payments) paymentNotice(w http.ResponseWriter, r *http.Request) error {
 		s.notices.WithLabelValues(result).Inc()
 		refused.since.Add(1)
 		refused.log.Do(func() {
-			s.desk.log.Warn("a payment notice is refused", "from", s.desk.clientIP(r), "err", err, "since_last_line", refused.since.Swap(0))
+			s.desk.log.Warn("a payment notice is refused", "from", s.desk.clientIP(r), "err", err, "since_last_line",
+				refused.since.Swap(0))
 		})
 		return err
 	}
@@ -152,19 +157,24 @@ func (s *payments) paymentNotice(w http.ResponseWriter, r *http.Request) error {
 			result = noticeFailed
 		}
 		s.notices.WithLabelValues(result).Inc()
-		s.desk.log.Warn("a payment notice is refused", "from", s.desk.clientIP(r), "provider", provider, "order", in.OrderID, "amount", in.Amount, "ref", in.Ref, "err", err)
+		s.desk.log.Warn("a payment notice is refused", "from", s.desk.clientIP(r), "provider", provider, "order",
+			in.OrderID, "amount", in.Amount, "ref", in.Ref, "err", err)
 		return err
 	}
 	s.notices.WithLabelValues(status).Inc()
 	return ok(w, 200, struct {
-		Status string `json:"status"` // captured; refund_due, if the notice came too late or is a second capture; declined
+		// captured; refund_due, if the notice came too late or is a second capture; declined
+		Status string `json:"status"`
 	}{status})
 }
 
 // takeNotice reads a verified notice into in, for the log too, and records it. It returns the payment's status. A
 // provider that adds a field to its notices goes on being understood.
-func (s *payments) takeNotice(ctx context.Context, provider string, raw []byte, in *payment.Notice) (status string, err error) {
-	if err := decodeKnown(raw, in, "payment_id", "order_id", "amount", "provider_ref", "declined", "status"); err != nil {
+func (s *payments) takeNotice(
+	ctx context.Context, provider string, raw []byte, in *payment.Notice,
+) (status string, err error) {
+	if err := decodeKnown(raw, in, "payment_id", "order_id", "amount", "provider_ref", "declined",
+		"status"); err != nil {
 		return "", err
 	}
 	c, err := readNotice(*in)
@@ -185,7 +195,8 @@ var successes = []string{"captured", "success", "succeeded", "successful", "paid
 // it may leave the payment out.
 func readNotice(n payment.Notice) (c order.Captured, err error) {
 	var wrong []error
-	if word, isText := n.Status.(string); isText && n.Declined == "" && !slices.Contains(successes, strings.ToLower(word)) {
+	if word, isText := n.Status.(string); isText && n.Declined == "" &&
+		!slices.Contains(successes, strings.ToLower(word)) {
 		wrong = append(wrong, fieldError{"status", "value"})
 	}
 	if c.OrderID, err = uuid.Parse(n.OrderID); err != nil {

@@ -38,7 +38,9 @@ type gallery struct {
 
 func (g *gallery) rows() []row {
 	return []row{route(getAndHead, "/pictures/{name}", everyone,
-		late("only of a picture that is not in memory, the second if Postgres does not have it, either; four are read at once", pictureReads, pictureMisses), ownTime, g.showPicture)}
+		late("only of a picture that is not in memory, the second if Postgres does not have it, either; four "+
+			"are read at once",
+			pictureReads, pictureMisses), ownTime, g.showPicture)}
 }
 
 // pictureCache keeps pictures that were asked for in memory. They never change.
@@ -56,8 +58,11 @@ type pictureNames interface { // an otter.Cache: goods.Cache says why its type i
 func newPictureCache() *pictureCache {
 	return &pictureCache{places: make(chan struct{}, picturesRead),
 		entries: otter.Must(&otter.Options[string, []byte]{
-			MaximumWeight: picturesKept, Weigher: func(name string, b []byte) uint32 { return uint32(len(name) + len(b)) }}),
-		missing: otter.Must(&otter.Options[string, []byte]{MaximumSize: missingKept, ExpiryCalculator: otter.ExpiryWriting[string, []byte](missingLife)})}
+			MaximumWeight: picturesKept, Weigher: func(name string, b []byte) uint32 {
+				return uint32(len(name) + len(b))
+			}}),
+		missing: otter.Must(&otter.Options[string, []byte]{MaximumSize: missingKept,
+			ExpiryCalculator: otter.ExpiryWriting[string, []byte](missingLife)})}
 }
 
 var pictureName = regexp.MustCompile(`^[0-9a-f]{32}[.](png|jpg)$`)
@@ -106,8 +111,8 @@ func (g *gallery) picture(ctx context.Context, name string) ([]byte, error) {
 	}
 }
 
-// anyonesPicture is picture behind the limits of its route. An address that makes names up is refused by itself: the reads of all others
-// are as many as before.
+// anyonesPicture is picture behind the limits of its route. An address that makes names up is refused by itself: the
+// reads of all others are as many as before.
 func (g *gallery) anyonesPicture(r *http.Request, name string) ([]byte, error) {
 	_, kept := g.cache.entries.GetIfPresent(name)
 	if kept || !pictureName.MatchString(name) {
@@ -116,7 +121,8 @@ func (g *gallery) anyonesPicture(r *http.Request, name string) ([]byte, error) {
 	if _, known := g.cache.missing.GetIfPresent(name); known {
 		return nil, admin.ErrNoPicture
 	}
-	reads, misses, from := g.desk.limits.bucket(pictureReads), g.desk.limits.bucket(pictureMisses), bucketKey{addr: g.desk.clientNetwork(r)}
+	reads, misses, from := g.desk.limits.bucket(pictureReads), g.desk.limits.bucket(
+		pictureMisses), bucketKey{addr: g.desk.clientNetwork(r)}
 	if err := cmp.Or(misses.empty(from), reads.take(from)); err != nil {
 		return nil, err
 	}
@@ -142,7 +148,8 @@ func (g *gallery) showPicture(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	h := w.Header()
-	h["Content-Type"], h["Cache-Control"], h["Content-Security-Policy"] = pictureTypes[path.Ext(name)], keepForever, pictureSecurity
+	h["Content-Type"], h["Cache-Control"], h["Content-Security-Policy"] = pictureTypes[path.Ext(
+		name)], keepForever, pictureSecurity
 	h["Content-Length"] = []string{strconv.Itoa(len(b))}
 	w.Write(b)
 	return nil

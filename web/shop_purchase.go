@@ -16,10 +16,12 @@ import (
 	"miaosha/user"
 )
 
-// buying and the two kinds of sums are the rules that the handlers themselves keep. Buy checks first what costs nothing, so
-// its limits stand last.
+// buying and the two kinds of sums are the rules that the handlers themselves keep. Buy checks first what costs
+// nothing, so its limits stand last.
 var (
-	buying    = late("after the address, the sold-out mark, the bound on buys in flight and the session; before the lane", rush, rushNetwork).ofBuyers()
+	buying = late(
+		"after the address, the sold-out mark, the bound on buys in flight and the session; before the lane", rush,
+		rushNetwork).ofBuyers()
 	saleDraws = draws{late(afterSession, pictures).ofBuyers(), late(afterSession, words).ofBuyers()}
 )
 
@@ -101,7 +103,8 @@ func (s *purchases) address(w http.ResponseWriter, r *http.Request, session user
 			return f.err()
 		}
 	}
-	address, expiry, err := s.rush.Address(r.Context(), sale, session.UserID, s.desk.token(r), s.sums.Answer(sale, session.UserID, s.desk.token(r), in.Captcha))
+	address, expiry, err := s.rush.Address(r.Context(), sale, session.UserID, s.desk.token(r),
+		s.sums.Answer(sale, session.UserID, s.desk.token(r), in.Captcha))
 	if err != nil {
 		return err
 	}
@@ -243,5 +246,7 @@ func answerOf(err error) live.Answer {
 }
 
 // answerOfCode has the codes that a purchase has in errors.go.
-var answerOfCode = map[string]live.Answer{"sold_out": live.SoldOut, "busy": live.Busy, "ended": live.Ended, "paused": live.Paused,
-	"bad_path": live.BadAddress, "wrong_captcha": live.WrongCaptcha, "stale_captcha": live.WrongCaptcha, "not_logged_in": live.NotLoggedIn}
+var answerOfCode = map[string]live.Answer{"sold_out": live.SoldOut, "busy": live.Busy, "ended": live.Ended,
+	"paused":   live.Paused,
+	"bad_path": live.BadAddress, "wrong_captcha": live.WrongCaptcha, "stale_captcha": live.WrongCaptcha,
+	"not_logged_in": live.NotLoggedIn}

@@ -54,7 +54,8 @@ type saleJSON struct {
 // newSaleJSON returns a sale with left units at the shop's time now.
 func (s *catalogue) newSaleJSON(g goods.Sale, now time.Time, left int, zh bool) saleJSON {
 	out := saleJSON{ID: g.ID, Title: g.Title, Image: s.desk.assets.url(g.Image), Price: g.Price, ListPrice: g.ListPrice,
-		Total: g.Total, Left: left, StartAt: formatTime(g.StartsAt), EndAt: formatTime(g.EndsAt), State: stateAt(g, now, left)}
+		Total: g.Total, Left: left, StartAt: formatTime(g.StartsAt), EndAt: formatTime(g.EndsAt),
+		State: stateAt(g, now, left)}
 	if !zh && g.TitleEN != "" {
 		out.Title = g.TitleEN
 	}
@@ -148,7 +149,8 @@ func newPrepared() (*prepared, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &prepared{c, newResponseCache[responseKey, saleList](listsKept), newResponseCache[responseKey, detail](detailsKept),
+	return &prepared{c, newResponseCache[responseKey, saleList](listsKept),
+		newResponseCache[responseKey, detail](detailsKept),
 		newResponseCache[struct{}, slotMenu](1)}, nil
 }
 
@@ -188,7 +190,9 @@ func (s *catalogue) listSales(w http.ResponseWriter, r *http.Request) error {
 
 // saleRows returns the sales of the slot that the request names, or all that have not ended, and how
 // old this data is. slot is the id of its responseKey.
-func (s *catalogue) saleRows(r *http.Request, now time.Time) (slot int64, rows []goods.Sale, age time.Duration, err error) {
+func (s *catalogue) saleRows(
+	r *http.Request, now time.Time,
+) (slot int64, rows []goods.Sale, age time.Duration, err error) {
 	if r.URL.RawQuery == "" || r.URL.Query().Get("slot") == "" {
 		rows, age, err = s.cache.Live(r.Context())
 		return 0, rows, age, err
@@ -302,7 +306,8 @@ func (s *catalogue) makeDetail(g goods.Sale, now time.Time, left int, held *good
 		PayWithin int    `json:"pay_within"` // seconds
 		Held      *int   `json:"held,omitempty"`
 		BackAt    string `json:"back_at,omitempty"`
-	}{saleJSON: s.newSaleJSON(g, now, left, zh), Detail: g.Detail, Captcha: s.sums.On(), PayWithin: int(s.orders.PayWithin().Seconds())}
+	}{saleJSON: s.newSaleJSON(g, now, left, zh), Detail: g.Detail, Captcha: s.sums.On(), PayWithin: int(
+		s.orders.PayWithin().Seconds())}
 	if !zh && g.DetailEN != "" {
 		out.Detail = g.DetailEN
 	}

@@ -16,12 +16,13 @@ type sourceFunc struct {
 	Mark   int    `json:"mark,omitempty"` // the line of the source that decides, from 1; 0 for none
 }
 
-// stepSources names what does each step of a ticket: a file, a function in it (receiver.name; "" is the whole file), and a part of
-// the line that decides.
+// stepSources names what does each step of a ticket: a file, a function in it (receiver.name; "" is the whole file),
+// and a part of the line that decides.
 var stepSources = map[string][][3]string{
-	"sum_drawn":    {{"seckill/captcha/captcha.go", "Sums.draw", "SaveCaptcha("}},
-	"sum_solved":   {{"seckill/captcha/captcha.go", "Sums.check", "TakeCaptcha("}},
-	"address":      {{"seckill/big_gate.go", "bigGate.admit", "b.gate.Address("}, {"seckill/address/address.go", "Signer.Sign", "s.mac("}},
+	"sum_drawn":  {{"seckill/captcha/captcha.go", "Sums.draw", "SaveCaptcha("}},
+	"sum_solved": {{"seckill/captcha/captcha.go", "Sums.check", "TakeCaptcha("}},
+	"address": {{"seckill/big_gate.go", "bigGate.admit", "b.gate.Address("},
+		{"seckill/address/address.go", "Signer.Sign", "s.mac("}},
 	"click":        {{"seckill/lane.go", "lane.click", "l.in <- c"}},
 	"batch":        {{"seckill/lane.go", "lanes.runLane", "len(batch) < ls.batch"}},
 	"granted":      {{"seckill/lane.go", "lanes.serve", "ls.reserve("}},
@@ -40,7 +41,8 @@ var stepSources = map[string][][3]string{
 	"refunded":     {{"order/pay.go", "Store.Refund", ""}, {"order/expire.go", "Store.giveBack", "goods.Lock("}},
 }
 
-// loadSources returns the functions of each step. It leaves out what is not there, which a test forbids; nil has no sources.
+// loadSources returns the functions of each step. It leaves out what is not there, which a test forbids; nil has no
+// sources.
 func loadSources(repository fs.FS) map[string][]sourceFunc {
 	if repository == nil {
 		return nil

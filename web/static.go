@@ -23,44 +23,60 @@ var embedded embed.FS
 
 // page is one HTML page. All pages are made from static/page.html, once in each language.
 type page struct {
-	Path, Style, Script string    // Style may name several, with a space between
-	Skeleton            string    // what a visitor sees until the script has run: list, sale, missing, intro or, as most pages, one sheet
-	Title, Description  bilingual // the shop's name follows the title
+	Path, Style, Script string // Style may name several, with a space between
+	// what a visitor sees until the script has run: list, sale, missing, intro or, as most pages, one sheet
+	Skeleton           string
+	Title, Description bilingual // the shop's name follows the title
 }
 
 var shopName = bilingual{"秒杀", "miaosha"} // of a shop without --shop-name, as in words/zh.js and words/en.js
 
 var pages = []page{
 	{"/", "list.css", "index.js", "list", bilingual{"限时秒杀", "Flash sales"},
-		bilingual{"正在抢购和即将开始的秒杀：价格、剩余件数和倒计时。每场每人限购一件。", "The flash sales that are on now and up next: prices, units left and countdowns. One per person per sale."}},
+		bilingual{"正在抢购和即将开始的秒杀：价格、剩余件数和倒计时。每场每人限购一件。",
+			"The flash sales that are on now and up next: prices, units left and countdowns. One per person per sale."}},
 	{"/sale.html", "sale.css", "sale.js", "sale", bilingual{"秒杀商品", "Flash sale"},
-		bilingual{"一场秒杀的价格、剩余件数和倒计时。开抢后在这里下单。", "One flash sale: its price, the units left and the countdown. You buy on this page."}},
+		bilingual{"一场秒杀的价格、剩余件数和倒计时。开抢后在这里下单。",
+			"One flash sale: its price, the units left and the countdown. You buy on this page."}},
 	{"/login.html", "account.css", "login.js", "", bilingual{"登录", "Log in"},
-		bilingual{"用手机号登录或注册，然后回到刚才的页面。", "Log in or register with a phone number, and go back to the page you came from."}},
+		bilingual{"用手机号登录或注册，然后回到刚才的页面。",
+			"Log in or register with a phone number, and go back to the page you came from."}},
 	{"/orders.html", "account.css", "orders.js", "", bilingual{"我的订单", "My orders"},
 		bilingual{"你在本店的全部订单：待付款的、已付款的和已取消的。", "All your orders in this shop: awaiting payment, paid and cancelled."}},
 	{"/order.html", "account.css", "order.js", "", bilingual{"订单", "Order"},
-		bilingual{"一个订单的状态、金额、付款时限和收货地址。", "One order: its status, its amount, the time left to pay and the delivery address."}},
+		bilingual{"一个订单的状态、金额、付款时限和收货地址。",
+			"One order: its status, its amount, the time left to pay and the delivery address."}},
 	{"/account.html", "account.css", "account.js", "", bilingual{"我的账号", "My account"},
-		bilingual{"修改昵称、手机号、密码和收货地址，查看登录的设备。", "Change your nickname, phone number, password and delivery address, and see where you are logged in."}},
+		bilingual{"修改昵称、手机号、密码和收货地址，查看登录的设备。",
+			"Change your nickname, phone number, password and delivery address, and see where you are logged in."}},
 	{"/pay.html", "account.css", "pay.js", "", bilingual{"沙盒收银台", "Sandbox cashier"},
-		bilingual{"练习用的收银台，不收真钱：可以确认付款，也可以暂不付款。", "A cashier for practice that takes no real money: confirm the payment, or choose not to pay now."}},
+		bilingual{"练习用的收银台，不收真钱：可以确认付款，也可以暂不付款。",
+			"A cashier for practice that takes no real money: confirm the payment, or choose not to pay now."}},
 	{"/admin.html", "admin/admin.css", "admin/admin.js", "", bilingual{"后台", "Back office"},
-		bilingual{"店铺的后台：秒杀、订单、支付、商品、用户和实时看板。", "The shop's back office: sales, orders, payments, products, users and the live view."}},
+		bilingual{"店铺的后台：秒杀、订单、支付、商品、用户和实时看板。",
+			"The shop's back office: sales, orders, payments, products, users and the live view."}},
 	{"/live.html", "admin/live.css", "admin/live_page.js", "intro", bilingual{"实时看板", "Live view"},
-		bilingual{"实时看板：每秒更新的库存、请求数、订单数和延迟。", "The live view: units, requests, orders and latencies, updated every second."}},
+		bilingual{"实时看板：每秒更新的库存、请求数、订单数和延迟。",
+			"The live view: units, requests, orders and latencies, updated every second."}},
 	{"/lab.html", "lab/lab.css lab/picture.css", "lab/lab.js", "intro", bilingual{"实验室", "The lab"},
-		bilingual{"秒杀实验室：看库存怎么超卖、订单怎么丢失，再看正确的方案。", "The lab: see how a flash sale oversells and loses orders, and how to fix it."}},
-	{minePage, "lab/lab.css lab/picture.css mine/mine.css", "mine/mine.js", "intro", bilingual{"自己写一种卖法", "Your own strategy"},
-		bilingual{"自己写出怎样卖一件货，让一群买家来抢，再一步一步看它在哪里出错。", "Write how one unit is sold, let a crowd click at once, and see step by step where it goes wrong."}},
+		bilingual{"秒杀实验室：看库存怎么超卖、订单怎么丢失，再看正确的方案。",
+			"The lab: see how a flash sale oversells and loses orders, and how to fix it."}},
+	{minePage, "lab/lab.css lab/picture.css mine/mine.css", "mine/mine.js", "intro",
+		bilingual{"自己写一种卖法", "Your own strategy"},
+		bilingual{"自己写出怎样卖一件货，让一群买家来抢，再一步一步看它在哪里出错。",
+			"Write how one unit is sold, let a crowd click at once, and see step by step where it goes wrong."}},
 	{"/courses.html", "courses/courses.css", "courses/courses.js", "intro", bilingual{"课程索引", "Course index"},
-		bilingual{"按秒杀课程里的词，找到本店对应的代码、实验和说明。", "Look up a term from a flash-sale course, and find its code, its lesson and its document in this shop."}},
+		bilingual{"按秒杀课程里的词，找到本店对应的代码、实验和说明。",
+			"Look up a term from a flash-sale course, and find its code, its lesson and its document in this shop."}},
 	{"/handout.html", "lab/handout.css", "lab/handout.js", "", bilingual{"讲义", "Handouts"},
-		bilingual{"实验室每课一份讲义，可以打印：正文、问题、填数字的表和关键的代码。", "A printable handout for each lesson of the lab: its text, its question, a table for the figures, and the key lines of the source."}},
+		bilingual{"实验室每课一份讲义，可以打印：正文、问题、填数字的表和关键的代码。",
+			"A printable handout for each lesson of the lab: its text, its question, a table for the figures, and the key lines of the source."}},
 	{classPage, "lab/lab.css lab/picture.css class/class.css", "class/class.js", "", bilingual{"课堂", "Class"},
-		bilingual{"用课堂码加入课堂；老师在大屏幕上看谁做出了哪道练习。", "Join a class with its code; the teacher sees on the projector who has solved which exercise."}},
+		bilingual{"用课堂码加入课堂；老师在大屏幕上看谁做出了哪道练习。",
+			"Join a class with its code; the teacher sees on the projector who has solved which exercise."}},
 	{teachPage, "sandbox/teach.css", "sandbox/teach.js", "", bilingual{"教学面板", "Teaching panel"},
-		bilingual{"故意弄坏沙盒的一部分，看买家会遇到什么，再看店铺怎样恢复。", "Break a part of the sandbox on purpose, see what a buyer notices, and see how the shop recovers."}},
+		bilingual{"故意弄坏沙盒的一部分，看买家会遇到什么，再看店铺怎样恢复。",
+			"Break a part of the sandbox on purpose, see what a buyer notices, and see how the shop recovers."}},
 }
 
 // teachPage is only in a sandbox that no other machine reaches.
@@ -79,16 +95,15 @@ const firstSteps = "sandbox/first.js"
 var missingPage = page{"", "account.css", "missing.js", "missing", bilingual{"页面不存在", "Page not found"},
 	bilingual{"这个地址没有对应的页面。", "The shop has no page at this address."}}
 
-// assets are the pages and the embedded files that they need, compressed when a browser first asks for them. The URL of a file
-// holds a hash of all files, /static/<hash>/app.css. So a browser may keep the file for a year, and
-// relative imports between scripts work. A browser revalidates a page on each visit, by its ETag. A page is in the language that the
-// browser asks for.
-// In a sandbox the pages link to the lab and to the index of the courses, and load sandbox/first.js; data-lab says "local" there if
-// only this machine reaches the shop. A shop with a name of its own shows it on every page,
-// and one without codes says at the log-in that it sends none.
+// assets are the pages and the embedded files that they need, compressed when a browser first asks for them. The URL of
+// a file holds a hash of all files, /static/<hash>/app.css. So a browser may keep the file for a year, and relative
+// imports between scripts work. A browser revalidates a page on each visit, by its ETag. A page is in the language that
+// the browser asks for. In a sandbox the pages link to the lab and to the index of the courses, and load
+// sandbox/first.js; data-lab says "local" there if only this machine reaches the shop. A shop with a name of its own
+// shows it on every page, and one without codes says at the log-in that it sends none.
 //
-// With an origin, pages load the files from there, and any page may load them from here: a browser asks a script of another
-// origin whether it may be used, and a CDN passes on what it has received.
+// With an origin, pages load the files from there, and any page may load them from here: a browser asks a script of
+// another origin whether it may be used, and a CDN passes on what it has received.
 type assets struct {
 	origin string // the CDN's, maybe with a path; "" is the shop's own
 	hash   string
@@ -97,8 +112,8 @@ type assets struct {
 	absent pageFile            // sent with the status 404
 }
 
-// pageFile is a page in both languages. The script early.js shows the language that the visitor has chosen in this browser, which the
-// shop does not know.
+// pageFile is a page in both languages. The script early.js shows the language that the visitor has chosen in this
+// browser, which the shop does not know.
 type pageFile struct{ zh, en *file }
 
 func (p pageFile) in(zh bool) *file {
@@ -147,7 +162,8 @@ func loadAssets(origin string, of marks) (*assets, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &assets{origin: origin, hash: hex.EncodeToString(sum.Sum(nil)[:8]), files: map[string]*file{}, pages: map[string]pageFile{}}
+	a := &assets{origin: origin, hash: hex.EncodeToString(sum.Sum(nil)[:8]), files: map[string]*file{},
+		pages: map[string]pageFile{}}
 	newFile := func(at string, b []byte, contentType string, cacheControl []string) (*file, error) {
 		if contentType == "" {
 			return nil, fmt.Errorf("%s: its extension has no media type here", at)
@@ -221,8 +237,8 @@ func loadAssets(origin string, of marks) (*assets, error) {
 	return a, nil
 }
 
-// introOf returns the first paragraph of a page, the text lab.intro of /lab.html, from the files of words. It is in the page itself, so
-// that it is read before the script is there.
+// introOf returns the first paragraph of a page, the text lab.intro of /lab.html, from the files of words. It is in the
+// page itself, so that it is read before the script is there.
 func introOf(files map[string][]byte, pg page) (intro bilingual, err error) {
 	key := strings.TrimSuffix(path.Base(pg.Path), ".html") + ".intro"
 	text := regexp.MustCompile(`(?m)^  '` + regexp.QuoteMeta(key) + `': '([^'\\]+)',$`)
@@ -248,7 +264,8 @@ func (a *assets) path() string { return "/static/" + a.hash + "/" }
 // prefix returns the URL below which browsers find the files.
 func (a *assets) prefix() string { return a.origin + a.path() }
 
-// url returns the URL of an image that the catalogue names, or "" if the shop does not have it: pages show a parcel then.
+// url returns the URL of an image that the catalogue names, or "" if the shop does not have it: pages show a parcel
+// then.
 func (a *assets) url(image string) string {
 	if strings.HasPrefix(image, "/") {
 		return image

@@ -48,9 +48,9 @@ func scriptsOf(files map[string][]byte) map[string]script {
 	return scripts
 }
 
-// modules returns the scripts that a script imports, directly or through other scripts, in
-// alphabetical order, with the files of texts in one language, zh or en. A page names them all, so that the browser loads them at
-// once and not one after the other.
+// modules returns the scripts that a script imports, directly or through other scripts, in alphabetical order, with the
+// files of texts in one language, zh or en. A page names them all, so that the browser loads them at once and not one
+// after the other.
 func modules(scripts map[string]script, name, lang string) ([]string, error) {
 	seen := map[string]bool{}
 	var visit func(name string) error

@@ -85,10 +85,12 @@ func newHandlers(desk *desk, cfg Config, d Deps, self string) (h handlers, err e
 	h.catalogue = &catalogue{desk, cfg.zone, d.Cache, d.Rush, d.Orders, d.Sums, prepared}
 	h.gallery = &gallery{desk, d.Admin, newPictureCache()}
 	h.purchases = &purchases{desk, d.Rush, d.Cache, d.Sums, d.Counts, streams, desk.limits.of(buying)}
-	h.buyerOrders = &buyerOrders{desk, d.Orders, h.payments, timelines, d.Rush, d.PostgresAhead, cfg.ShopName, d.Sandbox}
+	h.buyerOrders = &buyerOrders{desk, d.Orders, h.payments, timelines, d.Rush, d.PostgresAhead,
+		cfg.ShopName, d.Sandbox}
 	h.sums = &visitorSums{desk, d.Sums}
 	h.accounts = &accounts{desk, d.Users, d.Sessions, d.Orders, d.Admin, h.sums, d.Sandbox}
-	h.liveView = &liveView{desk, d.Live, d.Admin, purpose.LiveView.Key(d.Secret), cfg.LiveView == "public", streams, newStreamPlaces(maxGuests, 0)}
+	h.liveView = &liveView{desk, d.Live, d.Admin, purpose.LiveView.Key(d.Secret), cfg.LiveView == "public", streams,
+		newStreamPlaces(maxGuests, 0)}
 	h.goodsOffice = &goodsOffice{desk, d.Admin, h.gallery}
 	h.salesOffice = &salesOffice{desk, d.Admin, d.Cache, d.Rush, h.goodsOffice}
 	h.ordersOffice = &ordersOffice{desk, d.Admin, cfg.zone, timelines}

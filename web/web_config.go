@@ -56,13 +56,18 @@ func (c *Config) Validate() (err error) {
 		}
 	}
 	if n := len(c.NotifySecret); n > 0 && n < payment.KeyBytes {
-		return fmt.Errorf("--notify-secret (MIAOSHA_NOTIFY_SECRET): %d bytes are too short, at least %d: whoever guesses it pays without money", n, payment.KeyBytes)
+		return fmt.Errorf(
+			"--notify-secret (MIAOSHA_NOTIFY_SECRET): %d bytes are too short, at least %d: whoever guesses it pays without money",
+			n, payment.KeyBytes)
 	}
-	if utf8.RuneCountInString(c.ShopName) > 40 || strings.ContainsFunc(c.ShopName, func(r rune) bool { return !unicode.IsPrint(r) }) {
+	if utf8.RuneCountInString(c.ShopName) > 40 || strings.ContainsFunc(c.ShopName,
+		func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return errors.New("--shop-name (MIAOSHA_SHOP_NAME): at most 40 characters, all of them printable")
 	}
 	if c.assetOrigin = strings.TrimSuffix(c.AssetURL, "/"); c.AssetURL != "" && !assetURL.MatchString(c.assetOrigin) {
-		return fmt.Errorf("--asset-url (MIAOSHA_ASSET_URL): %q is not an address such as https://cdn.example or https://cdn.example/shop", c.AssetURL)
+		return fmt.Errorf(
+			"--asset-url (MIAOSHA_ASSET_URL): %q is not an address such as https://cdn.example or https://cdn.example/shop",
+			c.AssetURL)
 	}
 	if c.zone, err = time.LoadLocation(c.TimeZone); err != nil {
 		return fmt.Errorf("--time-zone: %q is not known", c.TimeZone)
@@ -142,12 +147,15 @@ type Deps struct {
 
 // Demo is what a sandbox has beside the shop, for a person who is alone with it. No other shop has it.
 type Demo struct {
-	Local    bool                   // only this machine reaches the shop
-	Accounts map[string]DemoAccount // by the name of their button: buyer and, if only this machine reaches the shop, admin
+	Local bool // only this machine reaches the shop
+	// by the name of their button: buyer and, if only this machine reaches the shop, admin
+	Accounts map[string]DemoAccount
 	Bots     Bots
 	Teacher  Teacher // nil where other machines reach the shop
 
-	DataDir, OpsURL string // of this shop, which the commands of the index carry; "" for the folder that commands take anyway, and without an operator's port
+	// of this shop, which the commands of the index carry; "" for the folder that commands take anyway, and without an
+	// operator's port
+	DataDir, OpsURL string
 
 	Shopkeeper int64 // the account whose password is public: it is used at this machine only
 

@@ -20,10 +20,13 @@ import (
 // rows lists all routes of the shop.
 func (s *Server) rows() []row {
 	h := s.handlers
-	return slices.Concat(siteFiles{s.desk.assets}.rows(), h.gallery.rows(), h.catalogue.rows(), h.purchases.rows(), h.purchases.eventRows(),
+	return slices.Concat(siteFiles{s.desk.assets}.rows(), h.gallery.rows(), h.catalogue.rows(), h.purchases.rows(),
+		h.purchases.eventRows(),
 		h.buyerOrders.rows(), h.payments.rows(),
-		h.accounts.loginRows(), h.sums.rows(), h.sums.practiceRows(), h.accounts.profileRows(), h.accounts.addressRows(),
-		h.salesOffice.rows(), h.goodsOffice.rows(), h.ordersOffice.rows(), h.ordersOffice.actionRows(), h.ordersOffice.fileRows(),
+		h.accounts.loginRows(), h.sums.rows(), h.sums.practiceRows(), h.accounts.profileRows(),
+		h.accounts.addressRows(),
+		h.salesOffice.rows(), h.goodsOffice.rows(), h.ordersOffice.rows(), h.ordersOffice.actionRows(),
+		h.ordersOffice.fileRows(),
 		h.paymentsOffice.rows(), h.peopleOffice.rows(), h.peopleOffice.logRows(),
 		h.liveView.rows(), h.laboratory.rows(), h.laboratory.programRows(), h.classroom.rows(), h.playground.rows())
 }
@@ -94,9 +97,12 @@ func (s *Server) headers(next http.Handler) http.Handler {
 	if s.cfg.assetOrigin != "" {
 		files += " " + s.cfg.assetOrigin + "/static/"
 	}
-	policy := "default-src 'none'; script-src " + files + "; style-src " + files + "; img-src " + files + " data: blob:; " +
-		"connect-src 'self'; font-src " + files + "; manifest-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
-	csp, nosniff, year, closing := []string{policy}, []string{"nosniff"}, []string{"max-age=31536000"}, []string{"close"}
+	policy := "default-src 'none'; script-src " + files + "; style-src " + files + "; img-src " + files +
+		" data: blob:; " +
+		"connect-src 'self'; font-src " + files +
+		"; manifest-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+	csp, nosniff := []string{policy}, []string{"nosniff"}
+	year, closing := []string{"max-age=31536000"}, []string{"close"}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.Counts.Request()
 		h := w.Header()
@@ -160,8 +166,8 @@ func (s *Server) recoverer(next http.Handler) http.Handler {
 	})
 }
 
-// oneMeaning refuses a path below /api that a proxy reads as another one, and a query that two readers may read as two: with a field
-// that comes twice, with a semicolon, with a wrong escape, or with a text that Postgres cannot take.
+// oneMeaning refuses a path below /api that a proxy reads as another one, and a query that two readers may read as two:
+// with a field that comes twice, with a semicolon, with a wrong escape, or with a text that Postgres cannot take.
 func (s *Server) oneMeaning(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, "/api/") {
@@ -181,16 +187,18 @@ func (s *Server) oneMeaning(next http.Handler) http.Handler {
 // refusalWait is how long a request beyond the limit of all requests of its address waits for its refusal.
 const refusalWait = time.Second
 
-// bound refuses what an address asks for beyond the limit of all its requests. A refusal costs as much as an answer from memory, so it
-// waits: a client that never stops receives as many refusals a second as it has connections. Whoever measures the shop at its own machine
-// is not bound. A payment provider has one address for all its notices: of those only the refused ones count, and have their own limit.
+// bound refuses what an address asks for beyond the limit of all its requests. A refusal costs as much as an answer
+// from memory, so it waits: a client that never stops receives as many refusals a second as it has connections. Whoever
+// measures the shop at its own machine is not bound. A payment provider has one address for all its notices: of those
+// only the refused ones count, and have their own limit.
 func (s *Server) bound(next http.Handler) http.Handler {
 	b, forged := newBuckets(requests, s.cfg.requests()), newBuckets(forgedNotices, s.cfg.of(forgedNotices))
 	if b.most.Burst == 0 {
 		return next // --ip-rate off
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		from, notice, err := bucketKey{addr: s.desk.clientNetwork(r)}, r.Method == http.MethodPost && r.URL.Path == noticePath, error(nil)
+		from, notice, err := bucketKey{addr: s.desk.clientNetwork(r)}, r.Method == http.MethodPost &&
+			r.URL.Path == noticePath, error(nil)
 		if notice {
 			err = forged.empty(from)
 		} else {
@@ -221,7 +229,8 @@ func (s *Server) bound(next http.Handler) http.Handler {
 // refuseHost answers a request for a name that is none of this shop's.
 func (s *Server) refuseHost(w http.ResponseWriter, r *http.Request) {
 	s.strangeHost.Do(func() {
-		s.desk.log.Warn("requests are refused because their header Host is no name of this shop: add the name with --allow-host (MIAOSHA_ALLOW_HOST), or the address of the proxy in front with --trusted-proxies (MIAOSHA_TRUSTED_PROXIES)",
+		s.desk.log.Warn(
+			"requests are refused because their header Host is no name of this shop: add the name with --allow-host (MIAOSHA_ALLOW_HOST), or the address of the proxy in front with --trusted-proxies (MIAOSHA_TRUSTED_PROXIES)",
 			"host", headerText(r.Host), "from", r.RemoteAddr)
 	})
 	refuseHostName(w, r, headerText(r.Host))
@@ -229,14 +238,17 @@ func (s *Server) refuseHost(w http.ResponseWriter, r *http.Request) {
 
 // refuseOrigin answers a change that a page with another origin than the shop's requests.
 func (s *Server) refuseOrigin(w http.ResponseWriter, r *http.Request) {
-	site, origin, host := headerText(r.Header.Get("Sec-Fetch-Site")), headerText(r.Header.Get("Origin")), headerText(r.Host)
+	site, origin, host := headerText(r.Header.Get("Sec-Fetch-Site")), headerText(
+		r.Header.Get("Origin")), headerText(r.Host)
 	if site != "" { // the browser has compared the two by itself
 		refuseSite(w, r, site)
 		return
 	}
 	s.strangeOrigin.Do(func() {
-		s.desk.log.Warn("POSTs are refused because their header Origin, the address of the page, is not that of the header Host: let the proxy in front pass Host on (nginx: proxy_set_header Host $http_host) and set X-Forwarded-For and X-Forwarded-Proto, and name it with --trusted-proxies or the shop with --allow-host",
-			"origin", origin, "host", host, "x_forwarded_proto", headerText(r.Header.Get("X-Forwarded-Proto")), "from", r.RemoteAddr)
+		s.desk.log.Warn(
+			"POSTs are refused because their header Origin, the address of the page, is not that of the header Host: let the proxy in front pass Host on (nginx: proxy_set_header Host $http_host) and set X-Forwarded-For and X-Forwarded-Proto, and name it with --trusted-proxies or the shop with --allow-host",
+			"origin", origin, "host", host, "x_forwarded_proto", headerText(r.Header.Get("X-Forwarded-Proto")),
+			"from", r.RemoteAddr)
 	})
 	refuseOtherOrigin(w, r, origin, host)
 }

@@ -1,5 +1,5 @@
-// Package address signs and checks hidden addresses, and draws the order in which the first requests for one are answered. It calls no
-// store.
+// Package address signs and checks hidden addresses, and draws the order in which the first requests for one are
+// answered. It calls no store.
 package address
 
 import (
@@ -43,8 +43,8 @@ func withKey(key []byte) *Signer {
 	return &Signer{sync.Pool{New: func() any { return &addressMAC{Hash: hmac.New(sha256.New, key)} }}}
 }
 
-// Sign returns an address. In the shop, addresses come from the Engine, which asks the big gate first; load tools, whose operator has the
-// secret, sign their own.
+// Sign returns an address. In the shop, addresses come from the Engine, which asks the big gate first; load tools,
+// whose operator has the secret, sign their own.
 func (s *Signer) Sign(user, sale int64, token string, expiry time.Time) string {
 	b := make([]byte, 0, addressBytes)
 	b = binary.BigEndian.AppendUint64(b, uint64(user))

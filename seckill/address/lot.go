@@ -15,15 +15,16 @@ const (
 	lotSpread = time.Second // their turns are spread over this time after it
 )
 
-// Lot decides in which order the requests for an address of a sale's first second go to the big gate. Without it the fastest
-// program is first; with it all users who asked in that second have the same chance. Without sums there is no lot.
+// Lot decides in which order the requests for an address of a sale's first second go to the big gate. Without it the
+// fastest program is first; with it all users who asked in that second have the same chance. Without sums there is no
+// lot.
 type Lot struct{ macs *Signer }
 
 // NewLot returns a Lot. It is the same in all processes with the same secret.
 func NewLot(secret []byte) *Lot { return &Lot{withKey(purpose.Lot.Key(secret))} }
 
-// Wait returns when it is the user's turn, for a request that came at now. After the last turn it returns at once. It returns ctx's
-// error if ctx ends first. What bounds the requests that wait is the limit of sums: each has used one up.
+// Wait returns when it is the user's turn, for a request that came at now. After the last turn it returns at once. It
+// returns ctx's error if ctx ends first. What bounds the requests that wait is the limit of sums: each has used one up.
 func (l *Lot) Wait(ctx context.Context, sale goods.Sale, user int64, now time.Time) error {
 	left := l.turn(sale, user, now).Sub(now)
 	if left <= 0 {
@@ -37,9 +38,10 @@ func (l *Lot) Wait(ctx context.Context, sale goods.Sale, user int64, now time.Ti
 	}
 }
 
-// turn returns the time at which a request that came at now is let through. All requests of a user within LotOpen have the
-// same turn, in every session and process, so a second try does not help. A later one does not overtake them: requests of the
-// next two seconds keep their order and pass in one, not all at once, which the gate's connections could not take.
+// turn returns the time at which a request that came at now is let through. All requests of a user within LotOpen have
+// the same turn, in every session and process, so a second try does not help. A later one does not overtake them:
+// requests of the next two seconds keep their order and pass in one, not all at once, which the gate's connections
+// could not take.
 func (l *Lot) turn(sale goods.Sale, user int64, now time.Time) time.Time {
 	if now.Before(sale.StartsAt.Add(LotOpen)) {
 		drawn := l.macs.mac(binary.BigEndian.AppendUint64([]byte("lot of "), uint64(user)), sale.ID, "")

@@ -1,6 +1,6 @@
-// Package alive tells a process of the shop which others live, so that the tickets of a dead one are taken over. Beats finds a death on
-// any machine, by a counter in Redis that does not change any more; Presence finds one on the same machine at once, by a lock that the
-// kernel releases. Highest divides work among the living.
+// Package alive tells a process of the shop which others live, so that the tickets of a dead one are taken over. Beats
+// finds a death on any machine, by a counter in Redis that does not change any more; Presence finds one on the same
+// machine at once, by a lock that the kernel releases. Highest divides work among the living.
 package alive
 
 import (
@@ -22,11 +22,12 @@ const (
 	endLimit   = 2 * time.Second // for the removal of this process's own beat
 )
 
-// Beats shows the other processes that this one lives, by a counter in Redis that it raises once a second, and knows which of them
-// have died: those whose counter did not change for DeadAfter. The time is that of this process's own monotonic clock, in which its
-// reads succeeded and its own counter changed: a Redis that is away, or that went back, ends no process, and no clock of another machine
-// is believed. A round counts for one second at most, so a process that was stopped, perhaps with its whole machine, first leaves the
-// others their time. A counter that is missing is only one that does not change: Redis may have lost it, and its owner raises it again.
+// Beats shows the other processes that this one lives, by a counter in Redis that it raises once a second, and knows
+// which of them have died: those whose counter did not change for DeadAfter. The time is that of this process's own
+// monotonic clock, in which its reads succeeded and its own counter changed: a Redis that is away, or that went back,
+// ends no process, and no clock of another machine is believed. A round counts for one second at most, so a process
+// that was stopped, perhaps with its whole machine, first leaves the others their time. A counter that is missing is
+// only one that does not change: Redis may have lost it, and its owner raises it again.
 type Beats struct {
 	Rounds *rounds.Rounds
 	After  time.Duration // DeadAfter, except in tests: set it before Run
@@ -47,7 +48,8 @@ type beat struct {
 	quiet time.Duration
 }
 
-// NewBeats returns the Beats of the process with this name, which is that of its gate too. fault logs what Redis did not do.
+// NewBeats returns the Beats of the process with this name, which is that of its gate too. fault logs what Redis did
+// not do.
 func NewBeats(g *gate.Gate, name string, fault func(doing string, err error)) *Beats {
 	return &Beats{Rounds: rounds.New(), After: DeadAfter, gate: g, name: name, fault: fault, seen: map[string]*beat{}}
 }
@@ -111,9 +113,9 @@ func (b *Beats) note(began time.Time, own int64, all map[string]int64, read bool
 	return gone
 }
 
-// Takes reports whether this process may take over an entry that its owner, "" for none, has had for so long. The owner must be dead.
-// Its heir is first, so that one process does the work. After twice the time any process may: the heir may have no room, or no
-// Postgres.
+// Takes reports whether this process may take over an entry that its owner, "" for none, has had for so long. The owner
+// must be dead. Its heir is first, so that one process does the work. After twice the time any process may: the heir
+// may have no room, or no Postgres.
 func (b *Beats) Takes(owner string, held time.Duration) bool {
 	if owner != "" {
 		held = b.silence(owner)
@@ -136,12 +138,13 @@ func (b *Beats) silence(process string) time.Duration {
 	return is.quiet
 }
 
-// knows reports whether this process has read the beats a moment ago. After a pause it does not, until it has read them again. mu must
-// be held.
+// knows reports whether this process has read the beats a moment ago. After a pause it does not, until it has read them
+// again. mu must be held.
 func (b *Beats) knows() bool { return !b.last.IsZero() && time.Since(b.last) < 2*BeatEvery }
 
-// heirOf reports whether this process is the heir of another one, or of none: of all that live it is the one with the highest hash.
-// A process that does not see itself, because it cannot read, is no heir. Two may be for a moment, or none.
+// heirOf reports whether this process is the heir of another one, or of none: of all that live it is the one with the
+// highest hash. A process that does not see itself, because it cannot read, is no heir. Two may be for a moment, or
+// none.
 func (b *Beats) heirOf(process string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

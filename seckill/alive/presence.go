@@ -17,12 +17,14 @@ import (
 	"miaosha/seckill/purpose"
 )
 
-// Presence shows the other processes of this machine that a process lives: a file with the process's name in the journals,
-// locked for as long as the process runs. The kernel releases the lock when the process dies, however it dies. So a file
-// without a lock proves a death, and the dead process's tickets need not wait until its beat has been quiet for DeadAfter.
+// Presence shows the other processes of this machine that a process lives: a file with the process's name in the
+// journals, locked for as long as the process runs. The kernel releases the lock when the process dies, however it
+// dies. So a file without a lock proves a death, and the dead process's tickets need not wait until its beat has been
+// quiet for DeadAfter.
 //
-// The proof counts only inside one boot of one machine and one pid namespace, which are part of the name. Where the system
-// does not tell them (it is not Linux), there is no proof. Each shop has a folder of its own, found by its secret.
+// The proof counts only inside one boot of one machine and one pid namespace, which are part of the name. Where the
+// system does not tell them (it is not Linux), there is no proof. Each shop has a folder of its own, found by its
+// secret.
 type Presence struct {
 	Name   string // of this process in the journals, and of its beat
 	dir    string
@@ -56,8 +58,8 @@ func kernelName() string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// Enter shows that this process lives, until Leave. The file gets its name when it is locked, so no process sees it without
-// its lock.
+// Enter shows that this process lives, until Leave. The file gets its name when it is locked, so no process sees it
+// without its lock.
 func (p *Presence) Enter() error {
 	if p.kernel == "" {
 		return nil

@@ -16,8 +16,8 @@ func Highest(own, key string, others iter.Seq[string]) bool {
 	return true
 }
 
-// rendezvous returns the weight of a process for a key. The process with the highest one has the key, so only the keys of a process
-// that comes or goes move (highest random weight, Thaler and Ravishankar 1998).
+// rendezvous returns the weight of a process for a key. The process with the highest one has the key, so only the keys
+// of a process that comes or goes move (highest random weight, Thaler and Ravishankar 1998).
 func rendezvous(process, key string) uint64 {
 	h := fnv.New64a()
 	h.Write([]byte(process))

@@ -7,8 +7,8 @@ import (
 	"miaosha/order"
 )
 
-// Subscribers are the event streams of browsers that wait for results in this process. News of a result is a hint to read it: the
-// ticket may be an older one that is settled again, and its user may have an order since.
+// Subscribers are the event streams of browsers that wait for results in this process. News of a result is a hint to
+// read it: the ticket may be an older one that is settled again, and its user may have an order since.
 type Subscribers struct {
 	mu      sync.Mutex
 	byBuyer map[order.Buyer]map[chan struct{}]struct{}
@@ -35,8 +35,8 @@ func (s *Subscribers) Add(k order.Buyer) (news <-chan struct{}, stop func()) {
 	}
 }
 
-// Publish tells the subscribers of results that there is news, and returns how many it told. It skips a subscriber who has been told
-// and has not looked yet.
+// Publish tells the subscribers of results that there is news, and returns how many it told. It skips a subscriber who
+// has been told and has not looked yet.
 func (s *Subscribers) Publish(sale int64, results []order.Result) (told int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

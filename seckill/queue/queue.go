@@ -1,5 +1,5 @@
-// Package queue is the order queue: the tickets that this process is to settle. It is memory alone: each of them is in a
-// journal too, so a crash loses none.
+// Package queue is the order queue: the tickets that this process is to settle. It is memory alone: each of them is in
+// a journal too, so a crash loses none.
 package queue
 
 import (
@@ -22,22 +22,22 @@ const (
 	pauseFirst = 20 * time.Millisecond // of a sale that missed its lock once; each further miss doubles it
 	pauseLast  = time.Second
 
-	// If a batch had gatherFrom tickets or more, and more wait at its end, these gather others for gatherFor (group commit): a
-	// transaction for 300 tickets costs Postgres and this process little more than one for 40.
+	// If a batch had gatherFrom tickets or more, and more wait at its end, these gather others for gatherFor (group
+	// commit): a transaction for 300 tickets costs Postgres and this process little more than one for 40.
 	gatherFrom = 16
 	gatherFor  = 10 * time.Millisecond
 )
 
-// Queue is bounded and served by a fixed number of workers. Each sale has a queue of its own, which one worker at a time
-// serves. So a sale's tickets are settled in order, and only one transaction of this process locks its row at a time. The
-// tickets of one journal entry come one after the other and are settled in one batch; where they are not, reclaim settles
-// the entry again.
+// Queue is bounded and served by a fixed number of workers. Each sale has a queue of its own, which one worker at a
+// time serves. So a sale's tickets are settled in order, and only one transaction of this process locks its row at a
+// time. The tickets of one journal entry come one after the other and are settled in one batch; where they are not,
+// reclaim settles the entry again.
 //
-// Another transaction may keep a sale's row locked. Then the batch is put back, and tried again after a pause that grows, with more
-// patience: in a rush of many processes the lock may take its time. A sale that misses the lock twice in a row is slow until a batch of
-// it is settled: slow sales have few of the workers and half of the places, and what they hold beyond that does not count for others.
-// Nor do sales that missed once take the last of these workers from them: in a rush there are always such. One worker alone has no
-// other to leave: all sales take turns.
+// Another transaction may keep a sale's row locked. Then the batch is put back, and tried again after a pause that
+// grows, with more patience: in a rush of many processes the lock may take its time. A sale that misses the lock twice
+// in a row is slow until a batch of it is settled: slow sales have few of the workers and half of the places, and what
+// they hold beyond that does not count for others. Nor do sales that missed once take the last of these workers from
+// them: in a rush there are always such. One worker alone has no other to leave: all sales take turns.
 type Queue struct {
 	capacity   int
 	batch      int // tickets in a settle transaction, and the rest of the last one's journal entry
@@ -57,10 +57,11 @@ type Queue struct {
 	quit   bool
 }
 
-// Settler settles tickets of a sale, and waits for its row's lock for wait at most. It calls sent before each COMMIT, and
-// returns how many of the first tickets are settled. goods.ErrLocked: the others are to be put back. It tries again after any
-// other error, until ctx ends.
-type Settler func(ctx context.Context, sale int64, batch []order.Ticket, wait time.Duration, sent func()) (settled int, err error)
+// Settler settles tickets of a sale, and waits for its row's lock for wait at most. It calls sent before each COMMIT,
+// and returns how many of the first tickets are settled. goods.ErrLocked: the others are to be put back. It tries again
+// after any other error, until ctx ends.
+type Settler func(ctx context.Context, sale int64, batch []order.Ticket, wait time.Duration,
+	sent func()) (settled int, err error)
 
 // Sale is one sale's tickets. Guarded by Queue.mu.
 type Sale struct {
@@ -72,15 +73,17 @@ type Sale struct {
 	missed   int              // tries in a row that missed the lock
 	hotUntil time.Time        // until then its lock may take its time, though it comes
 	position map[int64]uint64 // user -> number in the queue
-	claimed  map[int64]bool   // users whose ticket comes from the journal: a COMMIT of it may have been sent before; nil for none
-	came     uint64           // numbers handed out
-	gone     uint64           // numbers settled
+	// users whose ticket comes from the journal: a COMMIT of it may have been sent before; nil for none
+	claimed map[int64]bool
+	came    uint64 // numbers handed out
+	gone    uint64 // numbers settled
 }
 
 // New returns a queue with places for so many tickets. It settles nothing until Run.
 func New(capacity, batch, workers int, settle Settler) *Queue {
-	q := &Queue{capacity: capacity, batch: batch, workers: workers, missPlaces: max(1, workers*2/3), slowPlaces: max(1, workers/3),
-		settle: settle, room: capacity, bySale: map[int64]*Sale{}}
+	q := &Queue{capacity: capacity, batch: batch, workers: workers, missPlaces: max(1, workers*2/3),
+		slowPlaces: max(1, workers/3),
+		settle:     settle, room: capacity, bySale: map[int64]*Sale{}}
 	q.wake.L = &q.mu
 	return q
 }
@@ -97,9 +100,9 @@ func (q *Queue) ClaimRoom(sale int64, n int) int {
 	return n
 }
 
-// roomFor returns how many more tickets of a sale may be queued. What locked sales hold beyond half of the places is not counted for
-// the others, so the queue has at most twice its capacity. A slow sale is held to half of the places only beside another that misses
-// its lock: the places of the rest are safe from it anyway. mu must be held.
+// roomFor returns how many more tickets of a sale may be queued. What locked sales hold beyond half of the places is
+// not counted for the others, so the queue has at most twice its capacity. A slow sale is held to half of the places
+// only beside another that misses its lock: the places of the rest are safe from it anyway. mu must be held.
 func (q *Queue) roomFor(sale int64) int {
 	s := q.bySale[sale]
 	if s == nil || s.missed == 0 {
@@ -113,8 +116,8 @@ func (q *Queue) roomFor(sale int64) int {
 	return room
 }
 
-// TakeRoom takes n places for tickets of a journal, also if fewer are free: the journal of a sale has at most as many tickets as
-// the queue has places. It reports whether the queue takes any more.
+// TakeRoom takes n places for tickets of a journal, also if fewer are free: the journal of a sale has at most as many
+// tickets as the queue has places. It reports whether the queue takes any more.
 func (q *Queue) TakeRoom(n int) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -141,8 +144,8 @@ func (q *Queue) Free(sale int64) int {
 	return q.roomFor(sale)
 }
 
-// Submit queues the tickets of journal entries whose places are claimed. It never blocks. It returns how many tickets are ahead of
-// the first. fresh tickets were granted just now; others come from the journal.
+// Submit queues the tickets of journal entries whose places are claimed. It never blocks. It returns how many tickets
+// are ahead of the first. fresh tickets were granted just now; others come from the journal.
 func (q *Queue) Submit(sale int64, tickets []order.Ticket, fresh bool) (ahead int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -256,8 +259,8 @@ func (q *Queue) Queued() int {
 	return q.capacity - q.room
 }
 
-// Oldest returns how long the ticket that was granted first has been waiting. The id of its journal entry has the time. A ticket
-// without an entry counts as new.
+// Oldest returns how long the ticket that was granted first has been waiting. The id of its journal entry has the time.
+// A ticket without an entry counts as new.
 func (q *Queue) Oldest(now time.Time) (waits time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -295,15 +298,16 @@ func (q *Queue) work(ctx context.Context) {
 	}
 }
 
-// Ready reports whether a sale waits for a worker. The simulation asks, which has no workers: it calls Next and Settle itself.
+// Ready reports whether a sale waits for a worker. The simulation asks, which has no workers: it calls Next and Settle
+// itself.
 func (q *Queue) Ready() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return len(q.ready) > 0
 }
 
-// Next takes the sale whose turn it is, with a batch of its tickets. It waits until there is one, and returns nil if the
-// queue is drained.
+// Next takes the sale whose turn it is, with a batch of its tickets. It waits until there is one, and returns nil if
+// the queue is drained.
 func (q *Queue) Next() *Sale {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -337,7 +341,8 @@ func (q *Queue) Next() *Sale {
 	return s
 }
 
-// Settle settles the batch of a sale that Next has taken. It reports false if ctx has ended: the batch may be settled again.
+// Settle settles the batch of a sale that Next has taken. It reports false if ctx has ended: the batch may be settled
+// again.
 func (q *Queue) Settle(ctx context.Context, s *Sale) bool {
 	n, err := q.settle(ctx, s.sale, s.batch, s.lockWait(), func() { q.send(s) })
 	switch {
@@ -355,8 +360,8 @@ func (q *Queue) Settle(ctx context.Context, s *Sale) bool {
 // slow reports whether the sale has missed its lock twice in a row. In a rush of many processes once is nothing.
 func (s *Sale) slow() bool { return s.missed > 1 }
 
-// lockWait returns how long a batch of the sale waits for its lock: in a rush of many processes each of them would miss a short wait first.
-// Only its worker may ask.
+// lockWait returns how long a batch of the sale waits for its lock: in a rush of many processes each of them would miss
+// a short wait first. Only its worker may ask.
 func (s *Sale) lockWait() time.Duration {
 	if s.missed > 0 || time.Now().Before(s.hotUntil) {
 		return goods.LongLockWait
@@ -371,8 +376,8 @@ func (q *Queue) send(s *Sale) {
 	q.mu.Unlock()
 }
 
-// putBack leaves a batch whose sale is locked for later. Its first n tickets are settled. The others are tried again as they are: a
-// COMMIT of a part of them may have been sent.
+// putBack leaves a batch whose sale is locked for later. Its first n tickets are settled. The others are tried again as
+// they are: a COMMIT of a part of them may have been sent.
 func (q *Queue) putBack(s *Sale, n int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -402,7 +407,8 @@ func (q *Queue) settled(s *Sale, n int) {
 	}
 }
 
-// done ends a batch. If more tickets of the sale wait, the sale goes to the end of ready, at once or when it has gathered more.
+// done ends a batch. If more tickets of the sale wait, the sale goes to the end of ready, at once or when it has
+// gathered more.
 func (q *Queue) done(s *Sale) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

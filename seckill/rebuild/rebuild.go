@@ -1,5 +1,6 @@
-// Package rebuild sets gates up from Postgres, and adds the owners that they lack: only Postgres ever refills Redis. It installs
-// a gate under the lock of its sale's row, with all owners of the sale in it. So no buyer with an order is a stranger to a gate.
+// Package rebuild sets gates up from Postgres, and adds the owners that they lack: only Postgres ever refills Redis. It
+// installs a gate under the lock of its sale's row, with all owners of the sale in it. So no buyer with an order is a
+// stranger to a gate.
 package rebuild
 
 import (
@@ -72,7 +73,8 @@ func (r *Rebuilder) Close() {
 	r.running.Lock()
 }
 
-// Rebuild rebuilds one sale's gate, or waits until another process has done so. goods.ErrLocked, maybe while the sale rests.
+// Rebuild rebuilds one sale's gate, or waits until another process has done so. goods.ErrLocked, maybe while the sale
+// rests.
 func (r *Rebuilder) Rebuild(ctx context.Context, sale int64) error {
 	return r.rebuildOnce(ctx, sale, "rebuild the gate", r.awaitTurn)
 }
@@ -87,7 +89,9 @@ func (r *Rebuilder) InTurn(ctx context.Context, sale int64) error {
 	})
 }
 
-func (r *Rebuilder) rebuildOnce(ctx context.Context, sale int64, doing string, turn func(ctx progress, sale int64) (bool, error)) error {
+func (r *Rebuilder) rebuildOnce(
+	ctx context.Context, sale int64, doing string, turn func(ctx progress, sale int64) (bool, error),
+) error {
 	return r.once(ctx, sale, doing, func(ctx progress, wait time.Duration) error {
 		err := r.rebuildNow(ctx, sale, wait, turn)
 		if errors.Is(err, gate.ErrNoGate) { // Redis lost its data meanwhile
@@ -105,13 +109,18 @@ type progress struct {
 
 func (p progress) went() { p.timer.Reset(limit) }
 
-// Once does what needs the sale's row, once for all callers that wait for it. It goes on after ctx has ended. do waits for the lock of
-// the row for wait at most. goods.ErrLocked, maybe while the sale rests; ErrBusy when the process stops.
-func (r *Rebuilder) Once(ctx context.Context, sale int64, doing string, do func(ctx context.Context, wait time.Duration) error) error {
+// Once does what needs the sale's row, once for all callers that wait for it. It goes on after ctx has ended. do waits
+// for the lock of the row for wait at most. goods.ErrLocked, maybe while the sale rests; ErrBusy when the process
+// stops.
+func (r *Rebuilder) Once(
+	ctx context.Context, sale int64, doing string, do func(ctx context.Context, wait time.Duration) error,
+) error {
 	return r.once(ctx, sale, doing, func(ctx progress, wait time.Duration) error { return do(ctx, wait) })
 }
 
-func (r *Rebuilder) once(ctx context.Context, sale int64, doing string, do func(ctx progress, wait time.Duration) error) error {
+func (r *Rebuilder) once(
+	ctx context.Context, sale int64, doing string, do func(ctx progress, wait time.Duration) error,
+) error {
 	return r.beside(ctx, sale, doing, func(ctx progress) error {
 		waiting, end := context.WithCancel(ctx)
 		defer end()
@@ -120,7 +129,8 @@ func (r *Rebuilder) once(ctx context.Context, sale int64, doing string, do func(
 	})
 }
 
-// beside does what may take long, once for all callers that wait for it. It goes on after ctx has ended, while there is progress.
+// beside does what may take long, once for all callers that wait for it. It goes on after ctx has ended, while there is
+// progress.
 func (r *Rebuilder) beside(ctx context.Context, sale int64, doing string, do func(ctx progress) error) error {
 	done := r.calls.DoChan(fmt.Sprintf("%s of sale %d", doing, sale), func() (any, error) {
 		ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -141,11 +151,13 @@ func (r *Rebuilder) beside(ctx context.Context, sale int64, doing string, do fun
 	}
 }
 
-// rebuildNow first seeds the owners, without a lock. The tickets hash exists before the orders are read, so the Ack of a
-// later order writes to it, and no owner is missed. Then it locks the row, so that no unit is taken meanwhile, and installs
-// the gate unless it has come back. This is the only place that calls Redis inside a transaction: the lock is the point. After a
-// try that missed the lock it is tried before the owners are read, who may be many.
-func (r *Rebuilder) rebuildNow(ctx progress, sale int64, wait time.Duration, turn func(ctx progress, sale int64) (bool, error)) error {
+// rebuildNow first seeds the owners, without a lock. The tickets hash exists before the orders are read, so the Ack of
+// a later order writes to it, and no owner is missed. Then it locks the row, so that no unit is taken meanwhile, and
+// installs the gate unless it has come back. This is the only place that calls Redis inside a transaction: the lock is
+// the point. After a try that missed the lock it is tried before the owners are read, who may be many.
+func (r *Rebuilder) rebuildNow(
+	ctx progress, sale int64, wait time.Duration, turn func(ctx progress, sale int64) (bool, error),
+) error {
 	if wait != goods.LockWait {
 		err := goods.InTx(ctx, r.DB, wait, func(tx pgx.Tx) error {
 			_, err := goods.Lock(ctx, tx, sale)
@@ -205,8 +217,9 @@ func (r *Rebuilder) rebuildNow(ctx progress, sale int64, wait time.Duration, tur
 	})
 }
 
-// awaitTurn takes the lease to seed the owners of a sale, or waits until another process has set its gate up: then it returns false.
-// The lease only saves work: one that runs out, or is lost with all of Redis, lets two processes seed, which is right too.
+// awaitTurn takes the lease to seed the owners of a sale, or waits until another process has set its gate up: then it
+// returns false. The lease only saves work: one that runs out, or is lost with all of Redis, lets two processes seed,
+// which is right too.
 func (r *Rebuilder) awaitTurn(ctx progress, sale int64) (mine bool, err error) {
 	for mine = r.NoLease; !mine; {
 		if mine, err = r.Gate.BeginSeeding(ctx, sale); mine || err != nil {
@@ -234,10 +247,12 @@ func (r *Rebuilder) endTurn(ctx context.Context, sale int64) {
 	}
 }
 
-// Reseed seeds all owners of a gate that was rolled back, and was read before, and then notes an epoch that was drawn before they were
-// read, so that the other processes do not repeat it. Before that it calls resettle. gate.ErrBusy while another process does it. bypasses
-// are those of the sale's row, ops those of the gate that was read.
-func (r *Rebuilder) Reseed(ctx context.Context, sale, bypasses, ops int64, resettle func(ctx context.Context, sale int64) error) error {
+// Reseed seeds all owners of a gate that was rolled back, and was read before, and then notes an epoch that was drawn
+// before they were read, so that the other processes do not repeat it. Before that it calls resettle. gate.ErrBusy
+// while another process does it. bypasses are those of the sale's row, ops those of the gate that was read.
+func (r *Rebuilder) Reseed(
+	ctx context.Context, sale, bypasses, ops int64, resettle func(ctx context.Context, sale int64) error,
+) error {
 	return r.beside(ctx, sale, "recover a gate that was rolled back", func(ctx progress) error {
 		mine, err := r.Gate.BeginSeeding(ctx, sale)
 		if err != nil {
@@ -258,16 +273,17 @@ func (r *Rebuilder) Reseed(ctx context.Context, sale, bypasses, ops int64, reset
 	})
 }
 
-// SeedDirect adds those users to the gate whose order has a ticket that begins with prefix, and then notes what the gate knows.
+// SeedDirect adds those users to the gate whose order has a ticket that begins with prefix, and then notes what the
+// gate knows.
 func (r *Rebuilder) SeedDirect(ctx context.Context, sale int64, prefix string, knows gate.Knows) error {
 	return r.beside(ctx, sale, "seed the owners that bought without the gate", func(ctx progress) error {
 		return r.seedOwners(ctx, sale, prefix, knows)
 	})
 }
 
-// seedOwners adds the users to the gate whose order has a ticket that begins with prefix; "" means all owners. The gate learns the
-// rest with the last of them: an order that is placed meanwhile counts a bypass later, or is acknowledged. With knows.Ops each page
-// shows that the one before is not lost.
+// seedOwners adds the users to the gate whose order has a ticket that begins with prefix; "" means all owners. The gate
+// learns the rest with the last of them: an order that is placed meanwhile counts a bypass later, or is acknowledged.
+// With knows.Ops each page shows that the one before is not lost.
 func (r *Rebuilder) seedOwners(ctx progress, sale int64, prefix string, knows gate.Knows) error {
 	for behind := int64(0); ; {
 		owners, err := r.Orders.Owners(ctx, sale, prefix, behind, r.Page)

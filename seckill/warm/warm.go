@@ -1,6 +1,6 @@
-// Package warm runs the statements of a settle transaction on each idle connection before a sale opens, and opens connections until every
-// worker of the queue has one. Otherwise the first tickets wait while Postgres starts a process, reads its catalogue and plans the
-// statements. It takes all back, and sells nothing.
+// Package warm runs the statements of a settle transaction on each idle connection before a sale opens, and opens
+// connections until every worker of the queue has one. Otherwise the first tickets wait while Postgres starts a
+// process, reads its catalogue and plans the statements. It takes all back, and sells nothing.
 package warm
 
 import (
@@ -97,7 +97,8 @@ func (c *Connections) rehearse(ctx context.Context, conn *pgxpool.Conn) error {
 			return err
 		}
 		tickets := []order.Ticket{{ID: uuid.NewString(), UserID: 1 + rand.Int64N(math.MaxInt64)}}
-		if _, err := c.Orders.Place(ctx, tx, goods.Locked{Stock: 1, State: goods.Published}, tickets); !errors.Is(err, goods.ErrSoldOut) {
+		if _, err := c.Orders.Place(ctx, tx, goods.Locked{Stock: 1, State: goods.Published}, tickets); !errors.Is(err,
+			goods.ErrSoldOut) {
 			return err // the order is there, the sale is not
 		}
 		if _, err := c.Orders.Place(ctx, tx, goods.Locked{State: goods.Closed}, tickets); err != nil {

@@ -1,5 +1,6 @@
-// Package watch is what a process knows of the gates: what it, or another process, has read of each a moment ago (Readings), and what it
-// remembers of a gate to tell whether Redis went back, and until when the gate is sure to know every owner (Facts).
+// Package watch is what a process knows of the gates: what it, or another process, has read of each a moment ago
+// (Readings), and what it remembers of a gate to tell whether Redis went back, and until when the gate is sure to know
+// every owner (Facts).
 package watch
 
 import (
@@ -56,13 +57,14 @@ func (f *Facts) change(sale int64, change func(*SaleFacts)) {
 	f.bySale[sale] = s
 }
 
-// Sure reports whether no buyer can have been told of an order that the sale's gate does not know. The question must come
-// before the call of the gate: then a process that sells past the gate, and waits after it has marked the row, has told no
-// buyer before the click that this process grants. After an outage of Postgres, or a pause, this process is not sure until it
-// has looked at the row again.
+// Sure reports whether no buyer can have been told of an order that the sale's gate does not know. The question must
+// come before the call of the gate: then a process that sells past the gate, and waits after it has marked the row, has
+// told no buyer before the click that this process grants. After an outage of Postgres, or a pause, this process is not
+// sure until it has looked at the row again.
 func (f *Facts) Sure(sale int64) bool { return time.Now().Before(f.Of(sale).sureUntil) }
 
-// Looked notes that a sale's row was read, by a query that began at that time, and its gate before that, if it could be read.
+// Looked notes that a sale's row was read, by a query that began at that time, and its gate before that, if it could be
+// read.
 func (f *Facts) Looked(sale goods.SaleState, g Reading, at time.Time) {
 	f.change(sale.ID, func(s *SaleFacts) {
 		s.sureUntil = time.Time{}
@@ -77,8 +79,9 @@ func (f *Facts) Looked(sale goods.SaleState, g Reading, at time.Time) {
 	})
 }
 
-// Back reports whether a gate knows less than this process was told of it: if it was read just now, Redis came back with older data.
-// A gate with more seedings than that is another one, or was repaired: whoever has set it up has seeded all owners.
+// Back reports whether a gate knows less than this process was told of it: if it was read just now, Redis came back
+// with older data. A gate with more seedings than that is another one, or was repaired: whoever has set it up has
+// seeded all owners.
 func (f *Facts) Back(sale int64, g gate.State) bool {
 	s := f.Of(sale)
 	return g.Epoch != 0 && (g.Seeded < s.seeded || g.Seeded == s.seeded && g.Ops < s.Ops)

@@ -15,22 +15,25 @@ import (
 )
 
 const (
-	calmEvery  = time.Second            // how often a gate is read at which nothing happens
-	calmFor    = 2 * time.Second        // how long such a reading is believed
-	movingFor  = 4 * Every              // how long another one is
-	readerFor  = 400 * time.Millisecond // a process reads for the others for as long after its last publication
-	countEvery = 5 * time.Second        // how often the entries of a journal are counted that has none as far as its gate knows
-	forgetFor  = 30 * time.Second       // after so long the publication of a process that is gone is removed
+	calmEvery = time.Second            // how often a gate is read at which nothing happens
+	calmFor   = 2 * time.Second        // how long such a reading is believed
+	movingFor = 4 * Every              // how long another one is
+	readerFor = 400 * time.Millisecond // a process reads for the others for as long after its last publication
+	// how often the entries of a journal are counted that has none as far as its gate knows
+	countEvery = 5 * time.Second
+	forgetFor  = 30 * time.Second // after so long the publication of a process that is gone is removed
 )
 
-// Readings has the gates as this process, or another one, has read them. Each gate has one reader among the processes that publish:
-// the one with the highest hash of its name and the sale. It reads the gate at each tick, or once a second while nothing happens
-// there, and publishes all that it reads as one value. So the reads grow with the sales and not with the processes.
+// Readings has the gates as this process, or another one, has read them. Each gate has one reader among the processes
+// that publish: the one with the highest hash of its name and the sale. It reads the gate at each tick, or once a
+// second while nothing happens there, and publishes all that it reads as one value. So the reads grow with the sales
+// and not with the processes.
 //
-// No process waits for a reader. A reading that is too old counts as not read, and this process reads that gate itself, in the same tick.
-// The age counts from a time of Redis that the reader asked for before it read, to one that this process has asked for: so a reader
-// that stops between its read and its publication, for however long, publishes what no process believes. A reading that seems older than
-// what this process knows of the gate is not believed either: it reads the gate itself. Two readers of one gate do no harm.
+// No process waits for a reader. A reading that is too old counts as not read, and this process reads that gate itself,
+// in the same tick. The age counts from a time of Redis that the reader asked for before it read, to one that this
+// process has asked for: so a reader that stops between its read and its publication, for however long, publishes what
+// no process believes. A reading that seems older than what this process knows of the gate is not believed either: it
+// reads the gate itself. Two readers of one gate do no harm.
 //
 // One goroutine calls Read, Reads, Forget and Leave, and sets the fields.
 type Readings struct {
@@ -68,8 +71,9 @@ func NewReadings(g *gate.Gate, name string, fault func(doing string, err error))
 	return &Readings{Facts: newFacts(), Rows: true, gate: g, name: name, fault: fault, mine: map[int64]bool{}}
 }
 
-// Read returns the gates of sales, and publishes those of which this process is the reader. must says which gates this process has
-// to read itself. A gate that cannot be read is left out; after an error of Redis no former reading is believed.
+// Read returns the gates of sales, and publishes those of which this process is the reader. must says which gates this
+// process has to read itself. A gate that cannot be read is left out; after an error of Redis no former reading is
+// believed.
 func (r *Readings) Read(ctx context.Context, sales []int64, must func(sale int64) bool) (map[int64]Reading, error) {
 	gates, err := r.tick(ctx, r.andAlso(sales), must)
 	if err != nil {
@@ -165,9 +169,9 @@ func (r *Readings) Reads(sale int64) bool {
 	return is
 }
 
-// hear takes in what the other processes have published, each gate's newest reading. A Redis that has gone back, or has lost all,
-// shows it by this process's own publication. Then, and after an error, this process hears no other one in this tick, and reads all gates
-// itself: no reading of before that is believed, because it is older.
+// hear takes in what the other processes have published, each gate's newest reading. A Redis that has gone back, or has
+// lost all, shows it by this process's own publication. Then, and after an error, this process hears no other one in
+// this tick, and reads all gates itself: no reading of before that is believed, because it is older.
 func (r *Readings) hear(ctx context.Context, now time.Time, published map[string]string) {
 	if stamp, _, _ := cutStamp(published[r.name]); r.bySale == nil || r.stamp.IsZero() || !stamp.Equal(r.stamp) {
 		r.bySale, r.others, r.mine = map[int64]Reading{}, map[string]string{}, map[int64]bool{}
@@ -229,7 +233,8 @@ func (r *Readings) body(sales []int64) string {
 		if g.calm {
 			calm = 1
 		}
-		for _, n := range [...]int64{sale, g.at.UnixMicro(), calm, g.Epoch, g.Ops, int64(g.Stock), int64(g.InFlight), int64(g.Entries), g.Known, g.Seeded} {
+		for _, n := range [...]int64{sale, g.at.UnixMicro(), calm, g.Epoch, g.Ops, int64(g.Stock), int64(g.InFlight),
+			int64(g.Entries), g.Known, g.Seeded} {
 			b = append(strconv.AppendInt(b, n, 10), ' ')
 		}
 		b = append(b, '\n')
@@ -256,7 +261,8 @@ func parseReadings(body string) (gates map[int64]Reading, ok bool) {
 			return nil, false
 		}
 		gates[n[0]] = Reading{at: time.UnixMicro(n[1]), calm: n[2] == 1,
-			State: gate.State{Epoch: n[3], Ops: n[4], Stock: int(n[5]), InFlight: int(n[6]), Entries: int(n[7]), Known: n[8], Seeded: n[9]}}
+			State: gate.State{Epoch: n[3], Ops: n[4], Stock: int(n[5]), InFlight: int(n[6]), Entries: int(n[7]),
+				Known: n[8], Seeded: n[9]}}
 	}
 	return gates, true
 }
@@ -285,7 +291,8 @@ func (r *Readings) show(gates map[int64]Reading) {
 	r.left = maps.Clone(gates)
 }
 
-// WithEntries returns those of the sales whose journals may have entries, and has the gates of all of them read from now on.
+// WithEntries returns those of the sales whose journals may have entries, and has the gates of all of them read from
+// now on.
 func (r *Readings) WithEntries(sales []int64) (with []int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
