@@ -25,10 +25,9 @@ const (
 	laneIdle    = time.Minute           // a lane without a click for longer ends
 	laneWait    = 20 * time.Millisecond // as many clicks may wait as are served in this time
 
-	soldOutMark = 50 * time.Millisecond // how long a lane refuses strangers itself after a gate was sold out
-	// users of a sale, above which a lane does not read them and refuses no click itself
-	holdersLimit = 50_000
-	waitLimit    = 3 * time.Second // a click or a query that has waited longer is dropped
+	soldOutMark  = 50 * time.Millisecond // how long a lane refuses strangers itself after a gate was sold out
+	holdersLimit = 50_000                // users of a sale above which a lane reads none and refuses no click itself
+	waitLimit    = 3 * time.Second       // a click or a query that has waited longer is dropped
 )
 
 // lanes holds a lane for each sale that receives clicks.

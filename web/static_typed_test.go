@@ -126,8 +126,8 @@ func TestASumIsNotUsedUpByATextThatIsNoNumber(t *testing.T) {
 	s := sharedSandbox(t)
 	sale := s.sale(t, "--stock", "5", "--title", "A teapot for a sum")
 	for _, c := range []struct{ language, refused, shot string }{
-		{"zh-CN", "答案是一个数字，用 0 到 9 写；第 1 个字符“五”不能用。", "typed-sum-phone-zh"},
-		{"en-GB", "The answer is a number in the digits 0 to 9; character 1 is “五”, which is not allowed.", "typed-sum-phone-en"},
+		{"zh-CN", "答案是一个数，请用数字 0 到 9 填写；第 1 个字符“五”不能用。", "typed-sum-phone-zh"},
+		{"en-GB", "The answer must be a number in the digits 0 to 9; character 1 is “五”, which is not allowed.", "typed-sum-phone-en"},
 	} {
 		u := s.user(t)
 		v := visit(t, root, s.URL, c.language)
