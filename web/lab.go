@@ -194,7 +194,7 @@ func readPlan(w http.ResponseWriter, r *http.Request) (plan lab.Plan, err error)
 	if err := readBody(w, r, &plan, false); err != nil {
 		return plan, err
 	}
-	err = plan.Validate()
+	err = plan.Validate(lab.StrategyNames())
 	if len(plan.Strategies) == 0 {
 		err = errors.Join(fieldError{"strategies", "required"}, err)
 	}

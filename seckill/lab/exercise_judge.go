@@ -31,7 +31,6 @@ const (
 	TooManyStatements = "too_many_statements"
 	NoSeat            = "no_seat"  // an order has no seat, or a seat no order
 	NoPrice           = "no_price" // buyers have orders, and think was not called for them
-	Unfair            = "unfair"   // buyers who came late have orders, and earlier ones have none
 )
 
 const (

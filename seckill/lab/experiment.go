@@ -200,13 +200,6 @@ func Experiments() (names []string) {
 	return names
 }
 
-// SourceFile is a file of an experiment as the pages show it.
-type SourceFile struct {
-	File   string   `json:"file"`
-	Source string   `json:"source"`
-	Marks  [][2]int `json:"marks"` // first and last line, from 1, of each part that decides
-}
-
 // ExperimentSource returns the files of an experiment, none if the experiment does not exist.
 func ExperimentSource(name string) (sources []SourceFile) {
 	for _, e := range experiments {

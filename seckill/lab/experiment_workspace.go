@@ -144,7 +144,7 @@ func (e engine) withSums() engine {
 
 // captchaAnswer returns the answer of a new captcha.
 func (e engine) captchaAnswer(ctx context.Context, user int64, token string) (answer string, err error) {
-	err = retryBusy(ctx, func() (err error) {
+	err = retry(ctx, seckill.ErrBusy, func() (err error) {
 		_, answer, err = e.sums.Draw(ctx, e.number, user, token)
 		return err
 	})
@@ -153,23 +153,11 @@ func (e engine) captchaAnswer(ctx context.Context, user int64, token string) (an
 
 // address returns a hidden address.
 func (e engine) address(ctx context.Context, user int64, token, answer string) (path string, err error) {
-	err = retryBusy(ctx, func() (err error) {
+	err = retry(ctx, seckill.ErrBusy, func() (err error) {
 		path, _, err = e.Address(ctx, e.number, user, token, e.sums.Answer(e.number, user, token, answer))
 		return err
 	})
 	return path, err
-}
-
-// retryBusy repeats a call of the engine while the engine is busy: a stall of the machine is not part
-// of an experiment.
-func retryBusy(ctx context.Context, call func() error) error {
-	for {
-		err := call()
-		if !errors.Is(err, seckill.ErrBusy) || ctx.Err() != nil {
-			return err
-		}
-		pause(ctx, retryPause)
-	}
 }
 
 // gateFactor is the shop's default: valid addresses at one time, for each unit left.

@@ -78,8 +78,8 @@ type InvalidError struct{ Field, Reason string }
 
 func (e InvalidError) Error() string { return e.Field + ": " + e.Reason }
 
-// Validate returns an InvalidError for each invalid field, joined.
-func (p Plan) Validate() error {
+// Validate returns an InvalidError for each invalid field, joined. strategies are the names that it may have.
+func (p Plan) Validate(strategies []string) error {
 	names := func(field string, names, known []string) error {
 		for i, name := range names {
 			if !slices.Contains(known, name) {
@@ -98,7 +98,7 @@ func (p Plan) Validate() error {
 		return nil
 	}
 	return errors.Join(
-		names("strategies", p.Strategies, strategyNames()),
+		names("strategies", p.Strategies, strategies),
 		names("faults", p.Faults, Faults()),
 		between("buyers", p.Buyers, 1, MaxBuyers),
 		between("stock", p.Stock, 1, MaxStock),

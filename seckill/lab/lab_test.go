@@ -29,7 +29,7 @@ var parallelRuns = make(chan struct{}, 10)
 func TestValidateNamesTheInvalidField(t *testing.T) {
 	t.Parallel()
 	good := Plan{Buyers: 10, Stock: 1, Seconds: 1}
-	if err := good.Validate(); err != nil {
+	if err := good.Validate(StrategyNames()); err != nil {
 		t.Fatal(err)
 	}
 	for field, spoil := range map[string]func(*Plan){
@@ -47,8 +47,8 @@ func TestValidateNamesTheInvalidField(t *testing.T) {
 		p := good
 		spoil(&p)
 		want, _, _ := strings.Cut(field, ",")
-		if invalid := (InvalidError{}); !errors.As(p.Validate(), &invalid) || invalid.Field != want {
-			t.Errorf("%s: %v", field, p.Validate())
+		if invalid := (InvalidError{}); !errors.As(p.Validate(StrategyNames()), &invalid) || invalid.Field != want {
+			t.Errorf("%s: %v", field, p.Validate(StrategyNames()))
 		}
 	}
 }

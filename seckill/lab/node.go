@@ -38,8 +38,8 @@ type node struct {
 
 // ownProcess is a Strategy whose node is a process of its own.
 type ownProcess interface {
-	launch(ctx context.Context) error // starts it and waits until it can sell
-	kill()                            // returns when it is gone
+	startProcess(ctx context.Context) error // and waits until it can sell
+	killProcess()                           // returns when it is gone
 }
 
 // errKilled is the error of every call of a dead node. It wraps ErrNoSale, at which the shop's
@@ -119,7 +119,7 @@ func (n *node) kill() {
 	}
 	n.mu.Unlock()
 	if p, ok := n.strategy.(ownProcess); ok {
-		p.kill()
+		p.killProcess()
 	}
 	n.stop()
 }
@@ -153,12 +153,15 @@ func (n *node) Left(ctx context.Context) (left int, err error) {
 	return left, err
 }
 
+// step records the start of a step of the node's own code, and returns the function that records its end.
+func (n *node) step(text string) func(result string) { return n.recorder.step(n.id, "code", text) }
+
 // lookUpPrice stands for a shop's other work on a click: the price, the address, the coupons. Every
 // strategy does it once for each purchase. It takes 0.5 to 1.5 ms, the same for a buyer under every
 // strategy. The strategy decides where to do it: between a read and a write, or before both.
 func (n *node) lookUpPrice(ctx context.Context, user int64) {
 	d := 500*time.Microsecond + time.Duration(n.rng(user).Int64N(int64(time.Millisecond)))
-	defer n.recorder.step(n.id, "code", "look up the price, the address, the coupons")("")
+	defer n.step("look up the price, the address, the coupons")("")
 	pause(ctx, d)
 }
 
@@ -168,11 +171,17 @@ func (n *node) stall(ctx context.Context, user int64, key string) {
 	if n.rng(user+MaxBuyers).IntN(8) != 0 {
 		return
 	}
-	defer n.recorder.step(n.id, "code", "the process stalls for longer than the lock lives")("")
+	defer n.step("the process stalls for longer than the lock lives")("")
 	for ctx.Err() == nil && n.observer.rdb.Exists(ctx, key).Val() != 0 {
 		pause(ctx, 5*time.Millisecond)
 	}
 	pause(ctx, 50*time.Millisecond)
+}
+
+// first reports whether it is called for the first time with a buyer.
+func (n *node) first(user int64) bool {
+	_, again := n.hung.LoadOrStore(user, true)
+	return !again
 }
 
 // hang lets the first order of one buyer in three run into a time limit of Postgres, which cancels the
@@ -181,7 +190,7 @@ func (n *node) hang(ctx context.Context, tx pgx.Tx, user int64) error {
 	if n.rng(user+2*MaxBuyers).IntN(3) != 0 {
 		return nil
 	}
-	if _, again := n.hung.LoadOrStore(user, true); again {
+	if !n.first(user) {
 		return nil
 	}
 	if _, err := tx.Exec(ctx, `set local statement_timeout = 10`); err != nil {
@@ -199,7 +208,7 @@ func (n *node) pressesAgain(ctx context.Context, since time.Time, tries int) (ag
 	if err != nil || left <= 0 && !n.plan.has(Cancel) || time.Since(since) > patience && time.Since(changed) > patience {
 		return false, err
 	}
-	defer n.recorder.step(n.id, "code", "the page shows units: wait and press again")(strconv.Itoa(left))
+	defer n.step("the page shows units: wait and press again")(strconv.Itoa(left))
 	pause(ctx, 10*time.Millisecond<<min(tries, 6))
 	return true, ctx.Err()
 }
@@ -265,4 +274,15 @@ func (n redisStock) Prepare(ctx context.Context) error {
 // Left returns the stock in Redis.
 func (n redisStock) Left(ctx context.Context) (int, error) {
 	return n.rdb.Get(ctx, n.key("stock")).Int()
+}
+
+// retry repeats a call while it returns this error: the engine is busy, for example, and a stall of the machine is no part of a run.
+func retry(ctx context.Context, busy error, call func() error) error {
+	for {
+		err := call()
+		if !errors.Is(err, busy) || ctx.Err() != nil {
+			return err
+		}
+		pause(ctx, retryPause)
+	}
 }

@@ -38,7 +38,7 @@ type StartProcess func(ctx context.Context, env []string) (Process, error)
 //
 // An error comes from the stores, from start or from ctx. Nothing is left behind.
 func RunOutside(ctx context.Context, s Stores, p Plan, start StartProcess, report func(Progress)) (result Result, err error) {
-	if err := p.Validate(); err != nil {
+	if err := p.Validate(nil); err != nil {
 		return result, err
 	}
 	for _, fault := range p.Faults {
@@ -46,11 +46,8 @@ func RunOutside(ctx context.Context, s Stores, p Plan, start StartProcess, repor
 			return result, InvalidError{"faults", fmt.Sprintf("%s does not reach a shop of your own, which has its own connections; only %s does", fault, Kill)}
 		}
 	}
-	if report == nil {
-		report = func(Progress) {}
-	}
 	o := &outside{start: start}
-	spec := &spec{name: Mine, outside: o, open: func(n *node) Strategy { return &outsideShop{node: n, outside: o, running: ctx} }}
+	spec := &spec{name: Mine, open: func(n *node) Strategy { return &outsideShop{node: n, outside: o, running: ctx} }}
 	return runOne(ctx, s, p, spec, report)
 }
 
@@ -58,21 +55,6 @@ func RunOutside(ctx context.Context, s Stores, p Plan, start StartProcess, repor
 type outside struct {
 	start StartProcess
 	env   []string
-}
-
-// prepare creates the role of the run and the environment of its processes.
-func (o *outside) prepare(ctx context.Context, r *run) error {
-	perProcess := max(1, pgConns/len(r.nodes))
-	databaseURL, err := r.openRole(ctx, r.stores.DatabaseURL, 2*pgConns+perProcess) // a killed process' connections end a little later
-	if err != nil {
-		return err
-	}
-	redisURL, err := redisURL(r.stores.Redis)
-	if err != nil {
-		return err
-	}
-	o.env = []string{"DATABASE_URL=" + databaseURL, "DATABASE_CONNECTIONS=" + strconv.Itoa(perProcess), "REDIS_URL=" + redisURL, "KEY_PREFIX=" + r.key("")}
-	return nil
 }
 
 // outsideShop is a node that is a process of its own.
@@ -83,20 +65,35 @@ type outsideShop struct {
 	process Process         // nil until it has started
 }
 
-func (s *outsideShop) launch(ctx context.Context) (err error) {
+// Prepare creates the role of the run and the environment of its processes.
+func (s *outsideShop) Prepare(ctx context.Context) error {
+	perProcess := max(1, pgConns/len(s.nodes))
+	databaseURL, err := s.openRole(ctx, s.stores.DatabaseURL, 2*pgConns+perProcess) // a killed process' connections end a little later
+	if err != nil {
+		return err
+	}
+	redisURL, err := redisURL(s.stores.Redis)
+	if err != nil {
+		return err
+	}
+	s.env = []string{"DATABASE_URL=" + databaseURL, "DATABASE_CONNECTIONS=" + strconv.Itoa(perProcess), "REDIS_URL=" + redisURL, "KEY_PREFIX=" + s.key("")}
+	return nil
+}
+
+func (s *outsideShop) startProcess(ctx context.Context) (err error) {
 	s.process, err = s.start(ctx, s.env)
 	return err
 }
 
-func (s *outsideShop) kill() { s.process.Kill() }
+func (s *outsideShop) killProcess() { s.process.Kill() }
 
-// Ready does nothing: launch has waited.
+// Ready does nothing: startProcess has waited.
 func (s *outsideShop) Ready(context.Context) error { return nil }
 
 // Run ends the process when ctx ends.
 func (s *outsideShop) Run(ctx context.Context) error {
 	<-ctx.Done()
-	if s.dead.Load() {
+	if s.alive() != nil {
 		return nil
 	}
 	return s.process.Stop(s.running)

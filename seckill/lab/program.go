@@ -1,10 +1,7 @@
 package lab
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"slices"
 	"strings"
 )
 
@@ -23,109 +20,6 @@ const (
 // MaxSource is the longest source of a Program, in bytes.
 const MaxSource = 64 << 10
 
-// Mine is the name of a program in a Result.
-const Mine = "mine"
-
-// Faults of a Plan for a program only.
-const (
-	LostReply = "lost-reply" // now and then a statement or commit is executed and its reply is lost
-	RedisAway = "redis-away" // Redis answers with an error in the first 300 ms
-	Cancel    = "cancel"     // one buyer in three returns the unit by cancel, and refused buyers press again
-)
-
-// ProgramFaults returns all faults of a plan for a program.
-func ProgramFaults() []string { return append(Faults(), LostReply, RedisAway, Cancel) }
-
-// The ways in which a program goes wrong, in Verdict.Kind.
-const (
-	LostUpdate     = "lost_update"     // one write overwrites another, which it had not read
-	CheckThenAct   = "check_then_act"  // the check was true when it was made, and no longer when it counted
-	DoubleDelivery = "double_delivery" // one buyer has two orders
-	PartialWrite   = "partial_write"   // a process died between two writes that belong together
-	LostPromise    = "lost_promise"    // a buyer was told yes and has no order
-	UnknownOutcome = "unknown_outcome" // a lost reply was taken for a failure
-	DeniedOrder    = "denied_order"    // a buyer was told no, and has an order; see Result.Denied
-	StaysUnsold    = "unsold"          // a buyer was told no while a unit was left
-	TooSlow        = "too_slow"        // exact, but short of a target
-	Tampered       = "tampered"        // the program has changed what belongs to its judge
-	Failed         = "error"           // the program did not run; Verdict.Problem says why
-)
-
-// The reasons for Failed, in Verdict.Problem.
-const (
-	BadSyntax   = "syntax"   // the source is not a program
-	BadRuntime  = "runtime"  // a function raised an error, each time
-	Endless     = "endless"  // it did not end in its time
-	TooMuch     = "memory"   // it wanted more memory than it may have
-	TooLarge    = "size"     // a result or the database grew too large
-	ServerFull  = "server"   // it took more of the server's memory or locks than it may have
-	BadDatabase = "database" // the run's database could not be made or reached
-)
-
-// Verdict explains the Result of a program.
-type Verdict struct {
-	Kind     string         `json:"kind"`    // "" if nothing is wrong
-	Problem  string         `json:"problem"` // of the kind Failed; the text is in Result.Error
-	Output   string         `json:"output"`  // what the program printed, at most maxOutput bytes
-	Schedule *Schedule      `json:"schedule"`
-	AfterEnd int            `json:"after_end"` // units taken after the end of the sale, see Plan.Closes
-	Seatless int            `json:"seatless"`  // orders without a seat, and seats without an order, see Plan.Seats
-	Unpriced int            `json:"unpriced"`  // orders of buyers for whom think was not called before an answer
-	Late     int            `json:"late"`      // orders of buyers before whom four times as many had come as there are units
-	Steps    []ScheduleStep `json:"steps"`
-}
-
-// Schedule is the shortest schedule, among those that were searched, in which a program goes wrong.
-type Schedule struct {
-	Stock    int      `json:"stock"`
-	Nodes    int      `json:"nodes"`
-	Clicks   string   `json:"clicks"`   // TwoBuyers, OneBuyer, OneTwice or ThreeBuyers
-	Users    []int64  `json:"users"`    // the buyer of each click
-	Before   RowState `json:"before"`   // the first click
-	Switches int      `json:"switches"` // from a buyer who could have gone on to another one
-	Fault    string   `json:"fault"`    // Kill, LostReply, RedisAway, Stall or ""
-	Tried    int      `json:"tried"`    // schedules that were run until this one, which is the last
-	Broken   int      `json:"broken"`   // index of the step at which the invariant broke; -1 if none can be named
-}
-
-// ScheduleStep is one step of a Schedule, in the order in which the steps were made.
-type ScheduleStep struct {
-	Buyer    int      `json:"buyer"` // from 1
-	Kind     string   `json:"kind"`  // sql, redis, code, answer or fault
-	Text     string   `json:"text"`
-	Result   string   `json:"result"`
-	Line     int      `json:"line"`     // of the source, from 1; 0 if it is not known
-	Switched bool     `json:"switched"` // the schedule switched to this buyer here
-	Waited   bool     `json:"waited"`   // the step waits for a lock of another buyer, or goes on after its wait
-	State    RowState `json:"state"`
-}
-
-// RowState is what all can see after a step.
-type RowState struct {
-	Stock  string            `json:"stock"`  // of the item
-	Orders string            `json:"orders"` // their buyers, in order, with spaces between
-	Units  string            `json:"units"`  // owners of the rows in units, "-" for none
-	Keys   map[string]string `json:"keys"`   // in Redis; without the prefix of the run
-}
-
-// ValidateForProgram is Validate for a plan of a program: it knows more faults, and names no strategy.
-func (p Plan) ValidateForProgram() error {
-	known := p
-	known.Strategies, known.Faults = nil, nil
-	err := known.Validate()
-	for i, fault := range p.Faults {
-		if !slices.Contains(ProgramFaults(), fault) {
-			err = errors.Join(err, InvalidError{"faults", fmt.Sprintf("there is no %q, only %s", fault, strings.Join(ProgramFaults(), ", "))})
-		} else if slices.Contains(p.Faults[:i], fault) {
-			err = errors.Join(err, InvalidError{"faults", fmt.Sprintf("%q comes twice", fault)})
-		}
-	}
-	if len(p.Strategies) > 0 {
-		err = errors.Join(err, InvalidError{"strategies", "none: the plan is for the program"})
-	}
-	return err
-}
-
 // Validate returns an InvalidError for an invalid field of a program. It does not read the source.
 func (p Program) Validate() error {
 	switch {
@@ -137,41 +31,4 @@ func (p Program) Validate() error {
 		return InvalidError{"source", fmt.Sprintf("at most %d bytes", MaxSource)}
 	}
 	return nil
-}
-
-// Judge runs a program under each plan, in a child process with a Postgres and a Redis of its own, and returns a
-// Result with a Verdict for each plan. For each plan it first searches the shortest schedule of two or three buyers that
-// shows a fault, and then sends the crowd. report may be nil. A program that fails has results of the kind Failed. An error
-// comes from the stores or from ctx.
-func Judge(ctx context.Context, s Stores, p Program, plans []Plan, report func(Progress)) (results []Result, err error) {
-	err = p.Validate()
-	for _, plan := range plans {
-		err = errors.Join(err, plan.ValidateForProgram())
-	}
-	if err != nil {
-		return nil, err
-	}
-	if report == nil {
-		report = func(Progress) {}
-	}
-	place, err := openPlace(ctx, s, timeOf(ctx, plans))
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, place.close(ctx)) }()
-	results, problem, err := place.runChild(ctx, p, plans, report)
-	if err != nil {
-		return nil, err
-	}
-	if problem != nil { // the results of the plans before it stand
-		for _, plan := range plans[len(results):] {
-			results = append(results, failedResult(plan, problem.Problem, problem.Text))
-		}
-	}
-	return results, err
-}
-
-func failedResult(p Plan, problem, text string) Result {
-	return Result{Strategy: Mine, Stock: p.Stock, Buyers: p.Buyers, Unsold: min(p.Stock, p.Buyers), Error: text,
-		Verdict: &Verdict{Kind: Failed, Problem: problem, Steps: []ScheduleStep{}}}
 }

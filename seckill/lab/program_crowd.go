@@ -2,7 +2,6 @@ package lab
 
 import (
 	"context"
-	"database/sql/driver"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -14,7 +13,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/redis/go-redis/v9"
 	glua "github.com/yuin/gopher-lua"
 )
@@ -99,16 +97,11 @@ func (p *program) Ready(ctx context.Context) error {
 	}
 }
 
-// endlessError says what of a program does not end.
-type endlessError struct{ text string }
-
-func (e endlessError) Error() string { return e.text }
-
 // lasting returns a context for work that a process finishes when it stops in order. A kill ends it.
 func (p *program) lasting() (context.Context, func()) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(p.ctx), cleanupTimeout)
 	stop := context.AfterFunc(p.ctx, func() {
-		if p.dead.Load() {
+		if p.alive() != nil {
 			cancel()
 		}
 	})
@@ -208,8 +201,6 @@ func (p *program) buy(ctx context.Context, user int64) (bool, error) {
 	return err == nil && yes == glua.LTrue, err
 }
 
-var errNoBuy = programError{"the program has no function buy"}
-
 func (p *program) click(user int64) *crowdClick { return &crowdClick{program: p, user: user} }
 
 // noBuyer is the user of prepare and start, which redis-away and lost-reply do not reach. They reach what start puts off.
@@ -228,12 +219,6 @@ type crowdClick struct {
 func (c *crowdClick) faultless() bool { return c.user == noBuyer && !c.answered.Load() }
 
 func (c *crowdClick) key(name string) string { return c.node.key(name) }
-
-var (
-	errNested    = programError{"a transaction inside of a transaction"}
-	errLostReply = errors.New("the connection was lost: nobody knows whether the statement was executed")
-	errRedisAway = errors.New("no answer: Redis is away")
-)
 
 func (c *crowdClick) query(ctx context.Context, _ int, text string, args []any) (*table, error) {
 	var rows pgx.Rows
@@ -277,14 +262,6 @@ func (c *crowdClick) begin(ctx context.Context, _ int, isolation string) (err er
 	return err
 }
 
-func isolationLevel(name string) (pgx.TxIsoLevel, error) {
-	switch level := pgx.TxIsoLevel(strings.ToLower(name)); level {
-	case "", pgx.ReadCommitted, pgx.RepeatableRead, pgx.Serializable:
-		return level, nil
-	}
-	return "", programError{fmt.Sprintf("%q is no isolation level: read committed, repeatable read or serializable", name)}
-}
-
 func (c *crowdClick) end(ctx context.Context, _ int, commit bool) error {
 	tx := c.tx
 	c.tx = nil
@@ -310,15 +287,6 @@ func (c *crowdClick) redis(ctx context.Context, _ int, args []any) (any, error) 
 		}
 	}
 	return redisReply(c.rdb.Do(ctx, args...))
-}
-
-// redisReply returns nil for a missing value, which is no error.
-func redisReply(c *redis.Cmd) (any, error) {
-	reply, err := c.Result()
-	if errors.Is(err, redis.Nil) {
-		return nil, nil
-	}
-	return reply, err
 }
 
 func (c *crowdClick) think(ctx context.Context, _ int) error {
@@ -356,74 +324,4 @@ func (c *crowdClick) later(do func(context.Context) error) {
 			}
 		}
 	})
-}
-
-// processLock is a lock of one process that can be waited for with a context.
-type processLock chan struct{}
-
-func (l processLock) take(ctx context.Context) (unlock func(), err error) {
-	select {
-	case l <- struct{}{}:
-		return sync.OnceFunc(func() { <-l }), nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
-// maxResult is the largest result of a statement, in bytes.
-const maxResult = 1 << 20
-
-var errTooLarge = programError{fmt.Sprintf("the result of a statement is larger than %d KB", maxResult>>10)}
-
-// readTable reads a result to its end.
-func readTable(rows pgx.Rows) (*table, error) {
-	defer rows.Close()
-	t := &table{}
-	size := 0
-	for rows.Next() {
-		for _, raw := range rows.RawValues() {
-			size += len(raw) + 8
-		}
-		if size > maxResult {
-			return nil, errTooLarge
-		}
-		values, err := rows.Values()
-		if err != nil {
-			return nil, err
-		}
-		for i, value := range values {
-			values[i] = plainValue(value)
-		}
-		t.rows = append(t.rows, values)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	for _, f := range rows.FieldDescriptions() {
-		t.names = append(t.names, f.Name)
-	}
-	tag := rows.CommandTag()
-	t.affected = tag.RowsAffected()
-	t.written = t.affected > 0 && !tag.Select()
-	return t, nil
-}
-
-// plainValue returns a value of Postgres for which Lua has no type as a number or a text.
-func plainValue(value any) any {
-	switch v := value.(type) {
-	case pgtype.Numeric:
-		number, _ := v.Float64Value()
-		return number.Float64
-	case time.Time:
-		return v.Format("2006-01-02 15:04:05.999999Z07:00")
-	case [16]byte:
-		return pgtype.UUID{Bytes: v, Valid: true}.String()
-	case []byte:
-		return string(v)
-	case driver.Valuer:
-		if text, err := v.Value(); err == nil {
-			return text
-		}
-	}
-	return value
 }

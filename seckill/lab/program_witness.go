@@ -239,3 +239,8 @@ func (r *run) watchSales(ctx context.Context) {
 		pause(ctx, 2*time.Millisecond)
 	}
 }
+
+// endlessError says what of a program does not end.
+type endlessError struct{ text string }
+
+func (e endlessError) Error() string { return e.text }

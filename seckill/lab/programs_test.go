@@ -40,7 +40,7 @@ func TestProgramsAreComplete(t *testing.T) {
 			t.Errorf("%s.%s: wrong %q, kind %q", p.Name, p.Language, p.Wrong, p.Kind)
 		}
 	}
-	want := slices.DeleteFunc(strategyNames(), func(name string) bool { return name == "shop" })
+	want := slices.DeleteFunc(StrategyNames(), func(name string) bool { return name == "shop" })
 	if !slices.Equal(names, want) {
 		t.Errorf("programs: %v\nstrategies: %v", names, want)
 	}

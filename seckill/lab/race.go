@@ -30,15 +30,11 @@ const (
 // raceTries bounds the seeds of a race. The pages say it (race.tries).
 const raceTries = 100
 
-// Race records two clicks at the same instant, each at its own node, with every statement and its
+// raceSpec records two clicks at the same instant, each at its own node, with every statement and its
 // result. It races a wrong strategy with one seed after another until it goes wrong, and returns the
 // last race if raceTries seeds were not enough. A race in which a click has received no reply shows nothing, of a wrong
 // strategy either: the next seed follows.
-func Race(ctx context.Context, s Stores, strategy string, seed uint64) (rec Recording, err error) {
-	spec := specOf(strategy)
-	if spec == nil {
-		return rec, InvalidError{"strategy", fmt.Sprintf("there is no %q", strategy)}
-	}
+func raceSpec(ctx context.Context, s Stores, spec *spec, seed uint64) (rec Recording, err error) {
 	for try := range uint64(raceTries) {
 		rec, err = raceOnce(ctx, s, spec, seed+try)
 		rec.Tries = int(try) + 1

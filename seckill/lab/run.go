@@ -31,7 +31,7 @@ type run struct {
 	sql, redis       atomic.Int64 // statements and round trips of the nodes
 	promised         atomic.Int64
 	answered         atomic.Int64        // buyers who have replies to all their clicks
-	hung             sync.Map            // the buyers whose first order has failed, see hang
+	hung             sync.Map            // the buyers of whom first was asked
 	halfSold         atomic.Bool         // as the judge of a program has counted
 	returned         sync.Map            // the buyers who have cancelled
 	written          map[int64]time.Time // when a program has written the last order of a buyer
@@ -52,33 +52,12 @@ const (
 	redisPauseTime = 300 * time.Millisecond // how long RedisPause lasts
 )
 
-// Run sends the crowd of a plan to each of its strategies. It calls report ten times a second, and
-// once more with the result of a strategy; report may be nil. A run that does not finish has a
-// Result.Error. An error comes from the stores or from ctx; the results before it are returned too.
-func Run(ctx context.Context, s Stores, p Plan, report func(Progress)) (results []Result, err error) {
-	if err := p.Validate(); err != nil {
-		return nil, err
-	}
+// runOne sends the crowd of a plan to one strategy. It calls report ten times a second, and once more with the result; report may be
+// nil. A run that does not finish has a Result.Error. An error comes from the stores or from ctx.
+func runOne(ctx context.Context, s Stores, p Plan, spec *spec, report func(Progress)) (result Result, err error) {
 	if report == nil {
 		report = func(Progress) {}
 	}
-	names := p.Strategies
-	if len(names) == 0 {
-		for _, s := range specs {
-			names = append(names, s.name)
-		}
-	}
-	for _, name := range names {
-		result, err := runOne(ctx, s, p, specOf(name), report)
-		if err != nil {
-			return results, fmt.Errorf("%s: %w", name, err)
-		}
-		results = append(results, result)
-	}
-	return results, nil
-}
-
-func runOne(ctx context.Context, s Stores, p Plan, spec *spec, report func(Progress)) (result Result, err error) {
 	starved := feelPulse() // before the crowd, which may keep this process busy itself
 	r, err := openRun(ctx, s, p, spec, nil)
 	busy := starved()
@@ -152,11 +131,6 @@ func openRun(ctx context.Context, s Stores, p Plan, spec *spec, rec *recorder) (
 			return r, err
 		}
 	}
-	if spec.outside != nil {
-		if err = spec.outside.prepare(ctx, r); err != nil {
-			return r, err
-		}
-	}
 	if err = r.observer.strategy.Prepare(ctx); err != nil {
 		return r, fmt.Errorf("prepare: %w", err)
 	}
@@ -183,7 +157,7 @@ func (r *run) startNode(ctx context.Context, i int) error {
 		return err
 	}
 	if p, ok := n.strategy.(ownProcess); ok {
-		if err := p.launch(ctx); err != nil {
+		if err := p.startProcess(ctx); err != nil {
 			n.closeConns()
 			return err
 		}
@@ -237,7 +211,7 @@ func (n *node) half() {
 		return
 	}
 	n.killOnce.Do(func() {
-		n.recorder.step(n.id, "code", "the process is killed")("")
+		n.step("the process is killed")("")
 		n.kill()
 		n.killed <- n
 	})

@@ -3,53 +3,9 @@ package lab
 import (
 	"context"
 	"embed"
+	"fmt"
 	"strings"
 )
-
-// Strategy sells units on one node. Strategies embed *node, which implements everything but Buy for
-// a strategy whose stock is in Postgres.
-type Strategy interface {
-	// Prepare creates what the strategy needs, once, before the first click.
-	Prepare(ctx context.Context) error
-	// Ready waits until this node can sell.
-	Ready(ctx context.Context) error
-	// Run does the background work until ctx ends, and then finishes the work it has accepted.
-	Run(ctx context.Context) error
-	// Buy handles one click: it takes a unit for the user and writes the order. It returns the reply to
-	// the buyer, yes or no. After an error the buyer knows nothing and clicks again.
-	Buy(ctx context.Context, user int64) (bool, error)
-	// Left returns how many units the strategy believes are left.
-	Left(ctx context.Context) (int, error)
-}
-
-// The ways in which a strategy goes wrong.
-const (
-	Oversold   = "oversold"
-	Unsold     = "unsold"
-	Duplicates = "duplicates"
-	Lost       = "lost"
-)
-
-// spec describes a strategy.
-type spec struct {
-	name  string
-	store string // where its data is: postgres, redis or both
-	wrong string // how it goes wrong; "" for a right strategy
-	needs string // the fault that is needed to show it; "" if the crowd is enough
-	open  func(*node) Strategy
-
-	breaks string // the fault under which a right strategy goes wrong; "" for most
-	alone  bool   // a wrong strategy that is right in a single process that lives
-	schema bool   // it uses the shop's own tables
-
-	outside *outside // the program that it is; nil for the lab's own strategies
-}
-
-// lucky reports whether an exact outcome under this plan is luck: another crowd, fault or number of nodes shows that
-// the strategy is wrong.
-func (s *spec) lucky(p Plan) bool {
-	return s.wrong != "" && !(s.alone && p.Nodes == 1 && !p.has(Kill)) || s.breaks != "" && p.has(s.breaks)
-}
 
 // specs lists the strategies in the order of the lessons.
 var specs = []spec{
@@ -81,7 +37,8 @@ var specs = []spec{
 	{name: "shop", store: "both", open: func(n *node) Strategy { return newShop(n) }, schema: true},
 }
 
-func strategyNames() []string {
+// StrategyNames returns the names of the strategies in the order of the lessons.
+func StrategyNames() []string {
 	names := make([]string, len(specs))
 	for i, s := range specs {
 		names[i] = s.name
@@ -96,6 +53,36 @@ func specOf(name string) *spec {
 		}
 	}
 	return nil
+}
+
+// Run sends the crowd of a plan to each of its strategies. It calls report ten times a second, and
+// once more with the result of a strategy; report may be nil. A run that does not finish has a
+// Result.Error. An error comes from the stores or from ctx; the results before it are returned too.
+func Run(ctx context.Context, s Stores, p Plan, report func(Progress)) (results []Result, err error) {
+	if err := p.Validate(StrategyNames()); err != nil {
+		return nil, err
+	}
+	names := p.Strategies
+	if len(names) == 0 {
+		names = StrategyNames()
+	}
+	for _, name := range names {
+		result, err := runOne(ctx, s, p, specOf(name), report)
+		if err != nil {
+			return results, fmt.Errorf("%s: %w", name, err)
+		}
+		results = append(results, result)
+	}
+	return results, nil
+}
+
+// Race records two clicks at one strategy. Its seed is the first that it tries.
+func Race(ctx context.Context, s Stores, strategy string, seed uint64) (rec Recording, err error) {
+	spec := specOf(strategy)
+	if spec == nil {
+		return rec, InvalidError{"strategy", fmt.Sprintf("there is no %q", strategy)}
+	}
+	return raceSpec(ctx, s, spec, seed)
 }
 
 // StrategyInfo is a strategy as the pages show it, with its source.
@@ -126,21 +113,4 @@ func Strategies() []StrategyInfo {
 		}
 	}
 	return infos
-}
-
-// marked removes the comments lab:here and lab:end from a source and returns the lines between them.
-func marked(text string) (source string, marks [][2]int) {
-	var lines []string
-	from := 0
-	for line := range strings.Lines(text) {
-		switch strings.TrimSpace(line) {
-		case "//lab:here":
-			from = len(lines) + 1
-		case "//lab:end":
-			marks = append(marks, [2]int{from, len(lines)})
-		default:
-			lines = append(lines, line)
-		}
-	}
-	return strings.Join(lines, ""), marks
 }

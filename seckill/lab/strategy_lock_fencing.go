@@ -80,7 +80,7 @@ func (s lockFencing) buyAsHolder(ctx context.Context, user int64) (bool, error) 
 		return has, err
 	}
 	s.lookUpPrice(ctx, user)
-	if _, again := s.hung.LoadOrStore(user, true); !again {
+	if s.first(user) {
 		s.stall(ctx, user, key) // the lock expires, and the holder does not know
 	}
 	err = pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {

@@ -26,7 +26,7 @@ type mutex struct {
 
 func (s *mutex) Buy(ctx context.Context, user int64) (bool, error) {
 	//lab:here
-	waited := s.recorder.step(s.id, "code", "mu.Lock()")
+	waited := s.step("mu.Lock()")
 	s.mu.Lock() // the other node has another mu
 	defer s.mu.Unlock()
 	//lab:end

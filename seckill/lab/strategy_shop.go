@@ -60,7 +60,7 @@ func (s *shop) Ready(ctx context.Context) error {
 	for s.observer.rdb.Exists(ctx, gateOf(s.number)).Val() == 0 && ctx.Err() == nil {
 		pause(ctx, time.Millisecond)
 	}
-	err := retryBusy(ctx, func() error {
+	err := retry(ctx, seckill.ErrBusy, func() error {
 		_, err := s.engine.Result(ctx, s.number, MaxBuyers+1)
 		return err
 	})

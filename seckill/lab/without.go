@@ -123,10 +123,10 @@ func (e engine) sellToAll(ctx context.Context, n int) error {
 	var all errgroup.Group
 	for user := int64(1); user <= int64(n); user++ {
 		all.Go(func() error {
-			err := retryBusy(ctx, func() error { _, err := e.Buy(ctx, e.number, user); return err })
+			err := retry(ctx, seckill.ErrBusy, func() error { _, err := e.Buy(ctx, e.number, user); return err })
 			for err == nil && ctx.Err() == nil {
 				var status seckill.Status
-				if err = retryBusy(ctx, func() (err error) { status, err = e.Result(ctx, e.number, user); return err }); status.State == seckill.Ordered {
+				if err = retry(ctx, seckill.ErrBusy, func() (err error) { status, err = e.Result(ctx, e.number, user); return err }); status.State == seckill.Ordered {
 					return nil
 				}
 				pause(ctx, retryPause)

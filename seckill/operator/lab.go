@@ -64,7 +64,7 @@ func (l LabCompare) Run(ctx context.Context, env Env) error {
 	if l.MineFile != "" {
 		return l.judgeFile(ctx, env, plan)
 	}
-	if err := asFlag(plan.Validate()); err != nil {
+	if err := asFlag(plan.Validate(names)); err != nil {
 		return err
 	}
 	if l.Mine != "" {
