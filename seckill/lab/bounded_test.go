@@ -32,7 +32,7 @@ func TestBoundedResults(t *testing.T) {
 		t.Errorf("a small result: %s, cut %v, %v", raw, cut, err)
 	}
 	raw, cut, err = Bounded(Result{Error: strings.Repeat("长", 5000)}, 64<<10)
-	if want := fmt.Sprint("… （其余 ", 5000-boundedText/3, " 个字符未显示 / ", 5000-boundedText/3, " more characters are not shown）"); err != nil || !cut || !strings.Contains(string(raw), want) {
+	if want := fmt.Sprint("… （其余 ", 5000-4096/3, " 个字符未显示 / ", 5000-4096/3, " more characters are not shown）"); err != nil || !cut || !strings.Contains(string(raw), want) {
 		t.Errorf("a long error: %.100s…, cut %v, %v; want it to end with %s", raw, cut, err, want)
 	}
 }

@@ -3,6 +3,7 @@ package lab
 import (
 	"slices"
 	"testing"
+	"time"
 )
 
 // A seed determines the crowd. Another seed has another crowd. A second click follows its first.
@@ -28,5 +29,18 @@ func TestCrowdsAreSeeded(t *testing.T) {
 	}
 	if twice != 10 {
 		t.Errorf("%d buyers click twice, want 10", twice)
+	}
+}
+
+// The time in which only buyers of a dead process wait is recovery. It is not part of the speed.
+func TestRecoveryIsNotSpeed(t *testing.T) {
+	t.Parallel()
+	o := outcome{cutOff: map[int64]bool{2: true}, replies: []reply{{user: 1, at: time.Second}, {user: 2, at: 2 * time.Second}, {user: 3, at: 3 * time.Second}, {user: 2, at: 9 * time.Second}}}
+	if until, n := o.selling(); until != 3*time.Second || n != 3 {
+		t.Errorf("selling until %v, %d replies", until, n)
+	}
+	o.cutOff = map[int64]bool{1: true, 2: true, 3: true}
+	if until, n := o.selling(); until != 9*time.Second || n != 4 {
+		t.Errorf("if all were cut off: until %v, %d replies", until, n)
 	}
 }

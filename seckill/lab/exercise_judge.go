@@ -205,9 +205,3 @@ func wrongText(r Result) Text {
 	}
 	return Text{"the crowd was served, but the search found a schedule that fails", "这群买家没有出错，但搜索找到了会失败的顺序"}
 }
-
-// programOf returns the program of a strategy in Lua.
-func programOf(name string) (source string, err error) {
-	text, err := programFiles.ReadFile("programs/" + name + ".lua")
-	return string(text), err
-}

@@ -217,41 +217,13 @@ func TestFindingsHaveTheirTexts(t *testing.T) {
 func pageTexts(t *testing.T, lang string) (texts string) {
 	t.Helper()
 	for _, file := range []string{"", "trials_", "load_"} {
-		text, err := os.ReadFile("../../web/static/lab/words/" + file + lang + ".js")
+		text, err := os.ReadFile("../../../web/static/lab/words/" + file + lang + ".js")
 		if err != nil {
 			t.Error(err)
 		}
 		texts += string(text)
 	}
 	return texts
-}
-
-// nothingIsLeft checks that the stores are empty, except for captchas, which expire.
-func nothingIsLeft(t *testing.T, s Stores) {
-	t.Helper()
-	db, err := pgx.Connect(t.Context(), s.DatabaseURL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close(context.Background())
-	var schemas, sales, orders int
-	if err := db.QueryRow(t.Context(), `
-		select (select count(*) from pg_namespace where nspname like 'lab%'), (select count(*) from public.sales), (select count(*) from public.orders)`).
-		Scan(&schemas, &sales, &orders); err != nil || schemas+sales+orders != 0 {
-		t.Errorf("%d schemas, %d sales, %d orders are left, %v", schemas, sales, orders, err)
-	}
-	keys, err := s.Redis.Keys(t.Context(), "*").Result()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, key := range keys {
-		if !strings.Contains(key, ":captcha:") {
-			t.Errorf("%s is left", key)
-		}
-		if life := s.Redis.TTL(t.Context(), key).Val(); life <= 0 || life > time.Minute {
-			t.Errorf("%s lives for %v", key, life)
-		}
-	}
 }
 
 // An experiment that is stopped in the middle leaves nothing either, and returns an error.

@@ -166,3 +166,10 @@ type Progress struct {
 	Elapsed  int64   `json:"elapsed_ms"`
 	Done     *Result `json:"-"` // set in the last report of a strategy
 }
+
+// Broken is an invariant of the shop (seckill/README.md) that does not hold, as the audit reports it.
+type Broken struct {
+	Invariant string   `json:"invariant"` // I1 to I12
+	Meaning   string   `json:"meaning"`
+	Rows      []string `json:"rows"` // "column=value column=value"
+}

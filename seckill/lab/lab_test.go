@@ -1,35 +1,15 @@
 package lab
 
 import (
-	"context"
 	"errors"
-	"os"
 	"strings"
 	"testing"
-
-	"miaosha/seckill/lab/throwaway"
-	"miaosha/seckill/sandbox/sandboxtest"
 )
-
-func stores(t *testing.T) Stores {
-	t.Helper()
-	schema, err := os.ReadFile("../../schema.sql")
-	if err != nil {
-		t.Fatal(err)
-	}
-	spare := throwaway.Programs(sandboxtest.Spare(t))
-	return Stores{DatabaseURL: sandboxtest.DatabaseURL(t), Redis: sandboxtest.Redis(t), Schema: string(schema),
-		Throwaway: func(context.Context) (throwaway.Programs, error) { return spare, nil }}
-}
-
-// parallelRuns limits the runs and races at one time. Each has up to 27 connections to the test's
-// Postgres.
-var parallelRuns = make(chan struct{}, 10)
 
 func TestValidateNamesTheInvalidField(t *testing.T) {
 	t.Parallel()
 	good := Plan{Buyers: 10, Stock: 1, Seconds: 1}
-	if err := good.Validate(StrategyNames()); err != nil {
+	if err := good.Validate([]string{"lua", "shop"}); err != nil {
 		t.Fatal(err)
 	}
 	for field, spoil := range map[string]func(*Plan){
@@ -47,8 +27,8 @@ func TestValidateNamesTheInvalidField(t *testing.T) {
 		p := good
 		spoil(&p)
 		want, _, _ := strings.Cut(field, ",")
-		if invalid := (InvalidError{}); !errors.As(p.Validate(StrategyNames()), &invalid) || invalid.Field != want {
-			t.Errorf("%s: %v", field, p.Validate(StrategyNames()))
+		if invalid := (InvalidError{}); !errors.As(p.Validate([]string{"lua", "shop"}), &invalid) || invalid.Field != want {
+			t.Errorf("%s: %v", field, p.Validate([]string{"lua", "shop"}))
 		}
 	}
 }

@@ -66,7 +66,7 @@ func TestRunsLeaveNothing(t *testing.T) {
 	if n := labSchemas(t, db); n != 2 {
 		t.Errorf("%d schemas of two living runs, want 2", n)
 	}
-	dead.dies(t, db)
+	dies(t, dead, db)
 	next, err := openNamespace(t.Context(), s, tables)
 	if err != nil {
 		t.Fatal(err)
@@ -132,28 +132,4 @@ func TestANamespaceIsMadeAgain(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-}
-
-// labSchemas returns how many runs and experiments have their tables in the database.
-func labSchemas(t *testing.T, db *pgx.Conn) (n int) {
-	t.Helper()
-	if err := db.QueryRow(t.Context(), `select count(*) from pg_namespace where nspname like 'lab%'`).Scan(&n); err != nil {
-		t.Fatal(err)
-	}
-	return n
-}
-
-// dies ends the session of a namespace, as the death of its process does, and waits until Postgres has noticed.
-func (n *namespace) dies(t *testing.T, db *pgx.Conn) {
-	t.Helper()
-	pid := n.admin.PgConn().PID()
-	if err := n.admin.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	sandboxtest.Until(t, "Postgres has ended the session", func() (ended bool) {
-		if err := db.QueryRow(t.Context(), `select not exists (select from pg_stat_activity where pid = $1)`, pid).Scan(&ended); err != nil {
-			t.Fatal(err)
-		}
-		return ended
-	})
 }

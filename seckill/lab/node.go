@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/redis/go-redis/v9"
 
@@ -247,33 +246,6 @@ func pause(ctx context.Context, d time.Duration) {
 	case <-ctx.Done():
 	case <-time.After(d):
 	}
-}
-
-// hasOrder reports whether the user has an order.
-func hasOrder(ctx context.Context, q interface {
-	QueryRow(context.Context, string, ...any) pgx.Row
-}, user int64) (has bool, err error) {
-	err = q.QueryRow(ctx, `select exists (select from orders where user_id = $1)`, user).Scan(&has)
-	return has, err
-}
-
-// isUnique reports whether a unique index has refused a row.
-func isUnique(err error) bool {
-	pg := new(pgconn.PgError)
-	return errors.As(err, &pg) && pg.Code == "23505"
-}
-
-// redisStock is a node whose units are counted in Redis.
-type redisStock struct{ *node }
-
-// Prepare writes the stock to Redis.
-func (n redisStock) Prepare(ctx context.Context) error {
-	return n.rdb.Set(ctx, n.key("stock"), n.plan.Stock, keyLife).Err()
-}
-
-// Left returns the stock in Redis.
-func (n redisStock) Left(ctx context.Context) (int, error) {
-	return n.rdb.Get(ctx, n.key("stock")).Int()
 }
 
 // retry repeats a call while it returns this error: the engine is busy, for example, and a stall of the machine is no part of a run.

@@ -46,15 +46,16 @@ func RunOutside(ctx context.Context, s Stores, p Plan, start StartProcess, repor
 			return result, InvalidError{"faults", fmt.Sprintf("%s does not reach a shop of your own, which has its own connections; only %s does", fault, Kill)}
 		}
 	}
-	o := &outside{start: start}
+	o := &outside{stores: s, start: start}
 	spec := &spec{name: Mine, open: func(n *node) Strategy { return &outsideShop{node: n, outside: o, running: ctx} }}
 	return runOne(ctx, s, p, spec, report)
 }
 
 // outside is what the processes of a shop have in common.
 type outside struct {
-	start StartProcess
-	env   []string
+	stores Stores
+	start  StartProcess
+	env    []string
 }
 
 // outsideShop is a node that is a process of its own.
@@ -67,12 +68,12 @@ type outsideShop struct {
 
 // Prepare creates the role of the run and the environment of its processes.
 func (s *outsideShop) Prepare(ctx context.Context) error {
-	perProcess := max(1, pgConns/len(s.nodes))
-	databaseURL, err := s.openRole(ctx, s.stores.DatabaseURL, 2*pgConns+perProcess) // a killed process' connections end a little later
+	perProcess := max(1, pgConns/s.plan.Nodes)
+	databaseURL, err := s.openRole(ctx, s.outside.stores.DatabaseURL, 2*pgConns+perProcess) // a killed process' connections end a little later
 	if err != nil {
 		return err
 	}
-	redisURL, err := redisURL(s.stores.Redis)
+	redisURL, err := redisURL(s.outside.stores.Redis)
 	if err != nil {
 		return err
 	}

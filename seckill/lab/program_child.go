@@ -66,7 +66,7 @@ func RunChild() {
 		defer mu.Unlock()
 		_ = encoder.Encode(line)
 	}
-	if problem := job.run(context.WithValue(context.Background(), limitsKey{}, job.Limits), tell); problem != nil {
+	if problem := job.run(withLimits(context.Background(), job.Limits), tell); problem != nil {
 		tell(childNews{Problem: problem})
 	}
 	os.Exit(0)

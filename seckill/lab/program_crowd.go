@@ -129,12 +129,11 @@ func (p *program) Buy(ctx context.Context, user int64) (bool, error) {
 		}
 		if yes && p.rng(user+3*MaxBuyers).IntN(3) == 0 {
 			pause(ctx, 20*time.Millisecond)
-			if _, _, err := p.vm.call(ctx, p.click(user), "cancel", glua.LNumber(p.numbers[user-1])); err != nil {
+			if _, _, err := p.vm.call(ctx, p.click(user), "cancel", glua.LNumber(p.numberOf(user))); err != nil {
 				return false, err
 			}
 			p.cancelled.Store(user, true)
-			p.returned.Store(user, true)
-			p.told.Delete(user) // the promise was kept
+			p.takeBack(user)
 			return false, nil
 		}
 		if yes {
@@ -190,7 +189,7 @@ func (p *program) buy(ctx context.Context, user int64) (bool, error) {
 		return false, nil // the second click of a buyer who gave the unit back
 	}
 	c := p.click(user)
-	yes, found, err := p.vm.call(ctx, c, "buy", glua.LNumber(p.numbers[user-1]))
+	yes, found, err := p.vm.call(ctx, c, "buy", glua.LNumber(p.numberOf(user)))
 	c.answered.Store(true)
 	if !found {
 		return false, errNoBuy
@@ -281,7 +280,7 @@ func (c *crowdClick) end(ctx context.Context, _ int, commit bool) error {
 func (c *crowdClick) redis(ctx context.Context, _ int, args []any) (any, error) {
 	if c.plan.has(RedisAway) && !c.faultless() {
 		c.awayUntil.CompareAndSwap(0, time.Now().Add(redisPauseTime).UnixNano())
-		if time.Now().UnixNano() < c.awayUntil.Load() || c.plan.Outlasts && !c.halfSold.Load() {
+		if time.Now().UnixNano() < c.awayUntil.Load() || c.plan.Outlasts && !c.soldHalf() {
 			pause(ctx, time.Millisecond)
 			return nil, errRedisAway
 		}
@@ -300,8 +299,7 @@ func (c *crowdClick) think(ctx context.Context, _ int) error {
 // promise says that the buyer was told yes.
 func (c *crowdClick) promise(context.Context, int) error {
 	if c.user != noBuyer {
-		c.told.Store(c.user, true)
-		c.node.promise()
+		c.node.tell(c.user)
 	}
 	return c.alive()
 }

@@ -174,3 +174,14 @@ func TestNoProgramRunsWithoutAPostgresOfItsOwn(t *testing.T) {
 		}
 	}
 }
+
+// judgeOne judges one program with one plan.
+func judgeOne(t *testing.T, s Stores, p Program, plan Plan) (Result, error) {
+	parallelRuns <- struct{}{}
+	defer func() { <-parallelRuns }()
+	results, err := Judge(patient(t), s, p, []Plan{plan}, nil)
+	if err != nil || len(results) != 1 {
+		return Result{}, fmt.Errorf("%d results: %w", len(results), err)
+	}
+	return results[0], nil
+}

@@ -17,6 +17,12 @@ type limits struct {
 
 type limitsKey struct{}
 
+// withLimits returns a context in which programs have these limits.
+func withLimits(ctx context.Context, l limits) context.Context {
+	return context.WithValue(ctx, limitsKey{}, l)
+}
+
+// limitsIn returns the limits of a context, or those of a program of the pages.
 func limitsIn(ctx context.Context) limits {
 	if l, ok := ctx.Value(limitsKey{}).(limits); ok {
 		return l

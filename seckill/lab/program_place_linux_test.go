@@ -17,7 +17,7 @@ func testPlace(t *testing.T) (context.Context, *place) {
 	t.Helper()
 	l := limitsIn(t.Context())
 	l.Statement = time.Second
-	ctx := context.WithValue(t.Context(), limitsKey{}, l)
+	ctx := withLimits(t.Context(), l)
 	p, err := openPlace(ctx, stores(t), sandboxtest.Hang)
 	if err != nil {
 		t.Fatal(err)

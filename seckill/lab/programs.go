@@ -52,3 +52,9 @@ func Programs() []ProgramInfo {
 	}
 	return infos
 }
+
+// programOf returns the program of a strategy in Lua.
+func programOf(name string) (source string, err error) {
+	text, err := programFiles.ReadFile("programs/" + name + ".lua")
+	return string(text), err
+}

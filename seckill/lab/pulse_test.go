@@ -7,12 +7,13 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 )
 
 // A variant whose verdict depends on times has none in a process that did not get its turn. (Not in parallel: it takes the turns of this process.)
 func TestAStarvedRunTellsNothing(t *testing.T) {
 	try := paced(func(ctx context.Context) (Finding, error) {
-		pause(ctx, 20*pulseEvery)
+		pause(ctx, 100*time.Millisecond)
 		return Finding{Verdict: Wrong}, nil
 	})
 	synctest.Test(t, func(t *testing.T) { // where all wake up when they should

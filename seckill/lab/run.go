@@ -198,6 +198,24 @@ func (n *node) promise() {
 	}
 }
 
+// tell notes that a buyer was told yes before the end of the click.
+func (n *node) tell(user int64) {
+	n.told.Store(user, true)
+	n.promise()
+}
+
+// takeBack notes that a buyer has returned the unit: the promise was kept.
+func (n *node) takeBack(user int64) {
+	n.returned.Store(user, true)
+	n.told.Delete(user)
+}
+
+// soldHalf reports whether the judge has counted half of the units.
+func (n *node) soldHalf() bool { return n.halfSold.Load() }
+
+// numberOf returns the number by which a program knows a buyer.
+func (n *node) numberOf(user int64) int64 { return n.numbers[user-1] }
+
 // half is called when half of the units are promised or sold.
 func (n *node) half() {
 	if n.plan.Closes {

@@ -4,36 +4,13 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 )
-
-// seeds returns how many crowds a strategy meets, and whether it meets all of them: MIAOSHA_LAB_SEEDS
-// of them (fifty by hand), all of them. Without it a right strategy meets few, and a wrong one meets as many as it
-// takes until it goes wrong: in which crowd it does is a matter of luck.
-func seeds(t *testing.T, right bool, few uint64) (n uint64, all bool) {
-	n, err := strconv.ParseUint(os.Getenv("MIAOSHA_LAB_SEEDS"), 10, 64)
-	switch {
-	case err != nil && right:
-		return few, false
-	case err != nil:
-		return 500, false
-	}
-	t.Logf("%d seeds", n)
-	return n, true
-}
-
-// smallPlan returns a plan with a small crowd.
-func smallPlan(seed uint64, strategy string, faults ...string) Plan {
-	return Plan{Strategies: []string{strategy}, Buyers: 60, Stock: 20, DoubleClicks: 60, Faults: faults, Seed: seed, Seconds: MaxSeconds}
-}
 
 // try runs the one strategy of a plan.
 func try(ctx context.Context, s Stores, p Plan) (Result, error) {
@@ -47,11 +24,6 @@ func try(ctx context.Context, s Stores, p Plan) (Result, error) {
 		return Result{}, fmt.Errorf("%+v: %s", p, results[0].Error)
 	}
 	return results[0], nil
-}
-
-// failures returns the failures of a result by name.
-func failures(r Result) map[string]int {
-	return map[string]int{Oversold: r.Oversold, Unsold: r.Unsold, Duplicates: r.Duplicates, Lost: r.Lost}
 }
 
 // The table of strategies is right: a right strategy is exact under every crowd, and a wrong one goes
@@ -110,19 +82,6 @@ func TestLuckIsSaid(t *testing.T) {
 		if lucky := specOf("mutex").lucky(p); lucky != (what != "one process") {
 			t.Errorf("an exact outcome of mutex with %s is luck: %v", what, lucky)
 		}
-	}
-}
-
-// The time in which only buyers of a dead process wait is recovery. It is not part of the speed.
-func TestRecoveryIsNotSpeed(t *testing.T) {
-	t.Parallel()
-	o := outcome{cutOff: map[int64]bool{2: true}, replies: []reply{{user: 1, at: time.Second}, {user: 2, at: 2 * time.Second}, {user: 3, at: 3 * time.Second}, {user: 2, at: 9 * time.Second}}}
-	if until, n := o.selling(); until != 3*time.Second || n != 3 {
-		t.Errorf("selling until %v, %d replies", until, n)
-	}
-	o.cutOff = map[int64]bool{1: true, 2: true, 3: true}
-	if until, n := o.selling(); until != 9*time.Second || n != 4 {
-		t.Errorf("if all were cut off: until %v, %d replies", until, n)
 	}
 }
 

@@ -16,13 +16,6 @@ import (
 	"miaosha/seckill"
 )
 
-// Broken is an invariant of the shop (seckill/README.md) that does not hold, as the audit reports it.
-type Broken struct {
-	Invariant string   `json:"invariant"` // I1 to I12
-	Meaning   string   `json:"meaning"`
-	Rows      []string `json:"rows"` // "column=value column=value"
-}
-
 // Happening is one thing that happened in a shop without one of its defences.
 type Happening struct {
 	Name    string `json:"name"`    // see happenings
