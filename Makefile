@@ -77,7 +77,7 @@ simulate: ## seeds for MIAOSHA_SIM_SECONDS (600), from MIAOSHA_SIM_FIRST on, and
 
 exercises: export MIAOSHA_LAB_SEEDS ?= 50
 exercises: ## each program of the lab, each solution of an exercise with 50 seeds, each wrong program with 20, and programs that attack the judge
-	$(GO) test -count 1 -timeout 0 -v -run '^Test(ProgramVerdicts|ExerciseVerdicts|TheJudgeIsNotBribed|NoProgramPassesWithoutTheTask|ProgramsThatServeNobodyAreFound)$$' ./seckill/lab
+	$(GO) test -count 1 -timeout 0 -v -run '^Test(ProgramVerdicts|ExerciseVerdicts|TheJudgeIsNotBribed|NoProgramPassesWithoutTheTask|ProgramsThatServeNobodyAreFound)$$' ./seckill/lab/exercises
 
 starters: export MIAOSHA_LAB_SEEDS ?= 20
 starters: ## the shops in other languages: each wrong one, and each repaired one under kill, with 20 seeds

@@ -1,19 +1,18 @@
 package web
 
 import (
+	crand "crypto/rand"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	crand "crypto/rand"
-
 	"github.com/google/uuid"
 
 	"miaosha/seckill/admin"
 	"miaosha/seckill/alike"
-	"miaosha/seckill/lab"
+	"miaosha/seckill/lab/exercises"
 	"miaosha/seckill/purpose"
 )
 
@@ -125,13 +124,13 @@ type seatView struct {
 
 // ladderStep is an exercise of the lab as a class shows it.
 type ladderStep struct {
-	Name  string   `json:"name"`
-	Title lab.Text `json:"title"`
+	Name  string         `json:"name"`
+	Title exercises.Text `json:"title"`
 }
 
 // ladder returns all exercises in their order.
 func ladder() (steps []ladderStep) {
-	for _, e := range lab.Exercises() {
+	for _, e := range exercises.Ladder() {
 		steps = append(steps, ladderStep{e.Name, e.Title})
 	}
 	return steps

@@ -18,6 +18,8 @@ import (
 
 	"miaosha/seckill/admin"
 	"miaosha/seckill/lab"
+	"miaosha/seckill/lab/exercises"
+	"miaosha/seckill/lab/program"
 )
 
 // openClassOf opens a class with students of these names, and returns its code and their tokens.
@@ -320,8 +322,8 @@ func TestARunKnowsItsSeat(t *testing.T) {
 	s := sandboxServer(t)
 	synctest.Test(t, func(t *testing.T) {
 		l := serveLab(t, s, &Lab{})
-		s.handlers.laboratory.lab.exercise = func(context.Context, lab.Stores, lab.Exercise, lab.Program, uint64, func(lab.Progress)) (lab.ExerciseResult, error) {
-			return lab.ExerciseResult{Solved: true}, nil
+		s.handlers.laboratory.lab.exercise = func(context.Context, lab.Stores, exercises.Exercise, program.Program, uint64, func(lab.Progress)) (exercises.Result, error) {
+			return exercises.Result{Solved: true}, nil
 		}
 		l.works()
 		code, tokens := openClassOf(t, s.handlers.classroom.classes, "Li Lei")
@@ -357,7 +359,7 @@ func TestARunKnowsItsSeat(t *testing.T) {
 			}
 			return run.SeatLost
 		}
-		if judged("one-unit") || judged(lab.CourseExercises()[0].Name) {
+		if judged("one-unit") || judged(exercises.OfCourses()[0].Name) {
 			t.Error("a student who sits reads that the seat is lost")
 		}
 		if _, seat := s.handlers.classroom.classes.seatOf(tokens[0]); len(seat.work) != 1 || seat.work[0].Exercise != "one-unit" {

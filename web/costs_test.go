@@ -24,7 +24,7 @@ import (
 	"miaosha/seckill"
 	"miaosha/seckill/admin"
 	"miaosha/seckill/admin/picture/picturetest"
-	"miaosha/seckill/lab"
+	"miaosha/seckill/lab/program"
 	"miaosha/user"
 )
 
@@ -59,7 +59,7 @@ var longPassword = strings.Repeat("长", user.PasswordMax)
 
 // hugeProgram returns a body with a program of as many bytes as there may be, each of which is written with two, and other fields.
 func hugeProgram(more string) string {
-	return `{` + more + `"language":"lua","source":"` + strings.Repeat(`\n`, lab.MaxSource) + `"}`
+	return `{` + more + `"language":"lua","source":"` + strings.Repeat(`\n`, program.MaxSource) + `"}`
 }
 
 var worstPicture = func(*costShop) string { return string(picturetest.Baseline(4898, 4898, 4)) }

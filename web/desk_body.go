@@ -12,13 +12,13 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"miaosha/seckill/lab"
+	"miaosha/seckill/lab/program"
 )
 
 const (
 	maxBody = 4 << 10
 	// of a body that has a program of a student: each line end and quote takes two bytes
-	maxProgram = 2*lab.MaxSource + maxBody
+	maxProgram = 2*program.MaxSource + maxBody
 )
 
 // readBody reads the request's body into v: one JSON object of at most 4 KB, with known fields only, each

@@ -11,6 +11,7 @@ import (
 	"miaosha/order"
 	"miaosha/seckill/admin"
 	"miaosha/seckill/lab"
+	"miaosha/seckill/lab/program"
 	"miaosha/seckill/typed"
 	"miaosha/user"
 )
@@ -64,8 +65,8 @@ var fieldMsgs = map[fieldError]struct{ zh, en string }{
 		fmt.Sprintf("At most %d characters", maxClassTitle)},
 	{"hours", "link"}:      {fmt.Sprintf("1 到 %d 小时", maxLinkHours), fmt.Sprintf("1 to %d hours", maxLinkHours)},
 	{"source", "required"}: {"请先写程序", "Write a program first"},
-	{"source", fmt.Sprintf("at most %d bytes", lab.MaxSource)}: {fmt.Sprintf("程序最多 %d KB", lab.MaxSource>>10),
-		fmt.Sprintf("A program may be at most %d KB", lab.MaxSource>>10)},
+	{"source", fmt.Sprintf("at most %d bytes", program.MaxSource)}: {fmt.Sprintf("程序最多 %d KB", program.MaxSource>>10),
+		fmt.Sprintf("A program may be at most %d KB", program.MaxSource>>10)},
 
 	{"title", "length"}:     titleLength,
 	{"title_en", "length"}:  titleLength,

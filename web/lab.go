@@ -16,6 +16,8 @@ import (
 
 	"miaosha/seckill/admin"
 	"miaosha/seckill/lab"
+	"miaosha/seckill/lab/experiments"
+	"miaosha/seckill/lab/strategies"
 	"miaosha/user"
 )
 
@@ -148,12 +150,12 @@ func (s *laboratory) showLab(w http.ResponseWriter, r *http.Request, _ labCaller
 		Seconds int `json:"seconds"`
 	}
 	return s.prepareLab(w, r, "lab", struct {
-		Strategies  []lab.StrategyInfo `json:"ways"`
-		Experiments []string           `json:"experiments"`
-		Defences    []string           `json:"defences"`
-		Faults      []string           `json:"faults"`
-		Max         bounds             `json:"max"`
-	}{s.lab.strategies, lab.Experiments(), lab.Defences(), lab.Faults(), bounds{lab.MaxBuyers, lab.MaxStock,
+		Strategies  []strategies.Info `json:"ways"`
+		Experiments []string          `json:"experiments"`
+		Defences    []string          `json:"defences"`
+		Faults      []string          `json:"faults"`
+		Max         bounds            `json:"max"`
+	}{s.lab.strategies, experiments.Names(), experiments.Defences(), lab.Faults(), bounds{lab.MaxBuyers, lab.MaxStock,
 		lab.MaxSeconds}})
 }
 
@@ -194,7 +196,7 @@ func readPlan(w http.ResponseWriter, r *http.Request) (plan lab.Plan, err error)
 	if err := readBody(w, r, &plan, false); err != nil {
 		return plan, err
 	}
-	err = plan.Validate(lab.StrategyNames())
+	err = plan.Validate(strategies.Names())
 	if len(plan.Strategies) == 0 {
 		err = errors.Join(fieldError{"strategies", "required"}, err)
 	}
@@ -206,7 +208,7 @@ func readPlan(w http.ResponseWriter, r *http.Request) (plan lab.Plan, err error)
 
 func (s *laboratory) showLabSource(w http.ResponseWriter, r *http.Request, _ labCaller) error {
 	q := r.URL.Query()
-	files := lab.ExperimentSource(q.Get("experiment"))
+	files := experiments.Source(q.Get("experiment"))
 	for _, info := range s.lab.strategies {
 		if info.Name == q.Get("strategy") {
 			files = append(files, lab.SourceFile{File: info.File, Source: info.Source, Marks: info.Marks})
@@ -278,7 +280,7 @@ func (s *laboratory) raceInLab(w http.ResponseWriter, r *http.Request, caller la
 	if err := readBody(w, r, &in, false); err != nil {
 		return err
 	}
-	if !slices.ContainsFunc(s.lab.strategies, func(info lab.StrategyInfo) bool { return info.Name == in.Strategy }) {
+	if !slices.ContainsFunc(s.lab.strategies, func(info strategies.Info) bool { return info.Name == in.Strategy }) {
 		return fieldError{"strategy", "value"}
 	}
 	return s.short(w, r, caller, in.Async, "lab.race", in,
@@ -296,12 +298,12 @@ func (s *laboratory) tryInLab(w http.ResponseWriter, r *http.Request, caller lab
 	if err := readBody(w, r, &in, false); err != nil {
 		return err
 	}
-	if !slices.Contains(lab.Experiments(), in.Experiment) {
+	if !slices.Contains(experiments.Names(), in.Experiment) {
 		return fieldError{"experiment", "value"}
 	}
 	return s.short(w, r, caller, in.Async, "lab.try", in,
 		func(ctx context.Context, change func(func(*labRun))) (any, error) {
-			return s.lab.experiment(ctx, s.lab.stores, in.Experiment, in.Seed, func(now lab.ExperimentProgress) {
+			return s.lab.experiment(ctx, s.lab.stores, in.Experiment, in.Seed, func(now experiments.Progress) {
 				change(func(run *labRun) { run.Trial = &now })
 			})
 		})
@@ -315,7 +317,7 @@ func (s *laboratory) leaveOutInLab(w http.ResponseWriter, r *http.Request, calle
 	if err := readBody(w, r, &in, false); err != nil {
 		return err
 	}
-	if in.Without != "" && !slices.Contains(lab.Defences(), in.Without) {
+	if in.Without != "" && !slices.Contains(experiments.Defences(), in.Without) {
 		return fieldError{"without", "value"}
 	}
 	return s.short(w, r, caller, in.Async, "lab.without", in,

@@ -16,6 +16,11 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"miaosha/seckill/lab"
+	"miaosha/seckill/lab/boundary"
+	"miaosha/seckill/lab/exercises"
+	"miaosha/seckill/lab/experiments"
+	"miaosha/seckill/lab/program"
+	"miaosha/seckill/lab/strategies"
 )
 
 const (
@@ -35,17 +40,17 @@ const (
 // before Run is called.
 type Lab struct {
 	log        *slog.Logger
-	strategies []lab.StrategyInfo
+	strategies []strategies.Info
 
 	stores     lab.Stores
 	runPlan    func(context.Context, lab.Stores, lab.Plan, func(lab.Progress)) ([]lab.Result, error)
 	race       func(ctx context.Context, s lab.Stores, strategy string, seed uint64) (lab.Recording, error)
 	experiment func(ctx context.Context, s lab.Stores, name string, seed uint64,
-		report func(lab.ExperimentProgress)) (lab.ExperimentResult, error)
-	judge    func(context.Context, lab.Stores, lab.Program, []lab.Plan, func(lab.Progress)) ([]lab.Result, error)
-	exercise func(ctx context.Context, s lab.Stores, e lab.Exercise, p lab.Program, seed uint64,
-		report func(lab.Progress)) (lab.ExerciseResult, error)
-	without func(ctx context.Context, s lab.Stores, without string) (lab.WithoutResult, error)
+		report func(experiments.Progress)) (experiments.Result, error)
+	judge    func(context.Context, lab.Stores, program.Program, []lab.Plan, func(lab.Progress)) ([]lab.Result, error)
+	exercise func(ctx context.Context, s lab.Stores, e exercises.Exercise, p program.Program, seed uint64,
+		report func(lab.Progress)) (exercises.Result, error)
+	without func(ctx context.Context, s lab.Stores, without string) (experiments.WithoutResult, error)
 
 	added  chan struct{} // has a token when a job was added
 	mu     sync.Mutex
@@ -55,16 +60,16 @@ type Lab struct {
 
 // labRun is the state of a job. Plan, Now and Results belong to a run, Trial to an experiment.
 type labRun struct {
-	State   string                  `json:"state"` // idle, waiting, running, done or failed
-	ID      string                  `json:"run,omitempty"`
-	Yours   bool                    `json:"yours,omitempty"` // the caller may stop it
-	Ahead   int                     `json:"ahead,omitempty"` // jobs before it, while waiting
-	Plan    *lab.Plan               `json:"plan,omitempty"`
-	Now     *lab.Progress           `json:"now,omitempty"`   // while running
-	Trial   *lab.ExperimentProgress `json:"trial,omitempty"` // while running
-	Results []json.RawMessage       `json:"results"`
-	Data    json.RawMessage         `json:"data,omitempty"` // of a race or an experiment that is done
-	Cut     bool                    `json:"cut,omitempty"`  // the results are not whole, see lab.Bounded
+	State   string                `json:"state"` // idle, waiting, running, done or failed
+	ID      string                `json:"run,omitempty"`
+	Yours   bool                  `json:"yours,omitempty"` // the caller may stop it
+	Ahead   int                   `json:"ahead,omitempty"` // jobs before it, while waiting
+	Plan    *lab.Plan             `json:"plan,omitempty"`
+	Now     *lab.Progress         `json:"now,omitempty"`   // while running
+	Trial   *experiments.Progress `json:"trial,omitempty"` // while running
+	Results []json.RawMessage     `json:"results"`
+	Data    json.RawMessage       `json:"data,omitempty"` // of a race or an experiment that is done
+	Cut     bool                  `json:"cut,omitempty"`  // the results are not whole, see lab.Bounded
 	// The browser's seat in a class was taken away before its exercise was judged: the board does not show it.
 	SeatLost bool   `json:"seat_lost,omitempty"`
 	Code     string `json:"code,omitempty"` // of err
@@ -133,9 +138,9 @@ const (
 
 // NewLab returns an idle Lab on these stores.
 func NewLab(stores lab.Stores, log *slog.Logger) *Lab {
-	return &Lab{log: log, added: make(chan struct{}, 1), strategies: lab.Strategies(), stores: stores,
-		runPlan: lab.Run, race: lab.Race, experiment: lab.RunExperiment, judge: lab.Judge, exercise: lab.JudgeExercise,
-		without: lab.RunWithout}
+	return &Lab{log: log, added: make(chan struct{}, 1), strategies: strategies.All(), stores: stores,
+		runPlan: strategies.Run, race: strategies.Race, experiment: experiments.Run, judge: boundary.Judge, exercise: exercises.Judge,
+		without: experiments.RunWithout}
 }
 
 // Run does the lab's jobs until ctx ends, and then stops the current one and those that wait.

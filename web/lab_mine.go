@@ -12,6 +12,9 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"miaosha/seckill/lab"
+	"miaosha/seckill/lab/exercises"
+	"miaosha/seckill/lab/program"
+	"miaosha/seckill/lab/strategies"
 )
 
 func (s *laboratory) programRows() []row {
@@ -35,15 +38,15 @@ func (s *laboratory) showPrograms(w http.ResponseWriter, r *http.Request, _ labC
 		Nodes   int `json:"nodes"`
 	}
 	return s.prepareLab(w, r, "programs", struct {
-		Programs []lab.ProgramInfo `json:"programs"`
-		Faults   []string          `json:"faults"`
-		Max      bounds            `json:"max"`
-	}{lab.Programs(), lab.ProgramFaults(), bounds{lab.MaxBuyers, lab.MaxStock, lab.MaxSeconds, lab.MaxNodes}})
+		Programs []strategies.ProgramInfo `json:"programs"`
+		Faults   []string                 `json:"faults"`
+		Max      bounds                   `json:"max"`
+	}{strategies.Programs(), lab.ProgramFaults(), bounds{lab.MaxBuyers, lab.MaxStock, lab.MaxSeconds, lab.MaxNodes}})
 }
 
 // judgeProgram runs a program of a student against a crowd. Only a sandbox does.
 func (s *laboratory) judgeProgram(w http.ResponseWriter, r *http.Request, caller labCaller) error {
-	var program lab.Program
+	var program program.Program
 	var in struct {
 		lab.Plan
 		Nodes  int  `json:"nodes"`  // a run of the shop's own strategies has two, always
@@ -78,12 +81,9 @@ func (s *laboratory) judgeProgram(w http.ResponseWriter, r *http.Request, caller
 	return answerBegun(w, job)
 }
 
-// exercises returns the ladder, and after it the algorithms of courses.
-func exercises() []lab.Exercise { return append(lab.Exercises(), lab.CourseExercises()...) }
-
 // showExercises lists the exercises with their texts in both languages.
 func (s *laboratory) showExercises(w http.ResponseWriter, r *http.Request, _ labCaller) error {
-	return s.prepareLab(w, r, "exercises", exercises())
+	return s.prepareLab(w, r, "exercises", exercises.All())
 }
 
 // exerciseLimit is how long the checks of an exercise may take together.
@@ -92,13 +92,13 @@ const exerciseLimit = 3 * time.Minute
 // judgeExercise runs a program of a student against the checks of an exercise, with a seed of its own each time. If the
 // browser has a seat in a class, the board of the class shows the outcome of an exercise of the ladder.
 func (s *laboratory) judgeExercise(w http.ResponseWriter, r *http.Request, caller labCaller) error {
-	all := exercises()
-	i := slices.IndexFunc(all, func(e lab.Exercise) bool { return e.Name == chi.URLParam(r, "name") })
+	all := exercises.All()
+	i := slices.IndexFunc(all, func(e exercises.Exercise) bool { return e.Name == chi.URLParam(r, "name") })
 	if i < 0 {
 		return errNoPage
 	}
 	exercise, seat := all[i], s.desk.secret(r, seatCookie)
-	var program lab.Program
+	var program program.Program
 	if err := programBody(w, r, &program, nil); err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"miaosha/seckill/lab"
+	"miaosha/seckill/lab/program"
 	"miaosha/user"
 )
 
@@ -24,7 +25,7 @@ func TestResultsOfProgramsAreBounded(t *testing.T) {
 		big.Steps = append(big.Steps, lab.ScheduleStep{Text: strings.Repeat("select ", 1000), State: lab.RowState{Orders: strings.Repeat("1 ", 3000)}})
 	}
 	l := NewLab(lab.Stores{}, slog.New(slog.DiscardHandler))
-	l.judge = func(context.Context, lab.Stores, lab.Program, []lab.Plan, func(lab.Progress)) ([]lab.Result, error) {
+	l.judge = func(context.Context, lab.Stores, program.Program, []lab.Plan, func(lab.Progress)) ([]lab.Result, error) {
 		return []lab.Result{big}, nil
 	}
 	s, err := New(Config{Rate: "off", IPRate: "200", TimeZone: "UTC", Cashier: "off"}, Deps{Sandbox: true, Lab: l, Log: l.log, Demo: &Demo{Local: true, Accounts: map[string]DemoAccount{}}}, "")

@@ -20,6 +20,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"miaosha/seckill/lab"
+	"miaosha/seckill/lab/experiments"
+	"miaosha/seckill/lab/program"
 	"miaosha/user"
 )
 
@@ -152,8 +154,8 @@ func TestLabRunsAPlan(t *testing.T) {
 			case <-ctx.Done():
 				return nil, ctx.Err()
 			}
-		}, experiment: func(_ context.Context, _ lab.Stores, name string, _ uint64, _ func(lab.ExperimentProgress)) (lab.ExperimentResult, error) {
-			return lab.ExperimentResult{Experiment: name}, nil
+		}, experiment: func(_ context.Context, _ lab.Stores, name string, _ uint64, _ func(experiments.Progress)) (experiments.Result, error) {
+			return experiments.Result{Experiment: name}, nil
 		}})
 		if diff := cmp.Diff(labState{State: "idle", Results: []lab.Result{}}, l.state("en")); diff != "" {
 			t.Errorf("before the first run (-want +got): %s", diff)
@@ -212,10 +214,10 @@ func TestLabJobsWaitInLine(t *testing.T) {
 			<-next
 			working--
 			return nil, nil
-		}, experiment: func(_ context.Context, _ lab.Stores, name string, _ uint64, report func(lab.ExperimentProgress)) (lab.ExperimentResult, error) {
-			report(lab.ExperimentProgress{Variants: []string{"a", "b"}})
+		}, experiment: func(_ context.Context, _ lab.Stores, name string, _ uint64, report func(experiments.Progress)) (experiments.Result, error) {
+			report(experiments.Progress{Variants: []string{"a", "b"}})
 			<-next
-			return lab.ExperimentResult{Experiment: name}, nil
+			return experiments.Result{Experiment: name}, nil
 		}})
 		l.works()
 		job := func(l labServer, path, body string) (id string) {
@@ -401,7 +403,7 @@ func TestLabRepliesKeepTheirFields(t *testing.T) {
 			t.Fatal(err)
 		}
 		for field, prefix := range map[string]string{
-			"ways":        `[{"name":"read-then-write","file":"strategy_read_then_write.go","source":"package lab\n`,
+			"ways":        `[{"name":"read-then-write","file":"strategy_read_then_write.go","source":"package strategies\n`,
 			"experiments": `["address","limits","late-payment","cache","cache-consistency","confirm","hot","load","batch-size","retries","little","fair","hold","failover","backup"]`,
 			"faults":      `["kill","redis-pause","slow-postgres"]`,
 			"max":         `{"buyers":5000,"stock":1000,"seconds":30}`,
@@ -419,8 +421,8 @@ func TestLabRepliesKeepTheirFields(t *testing.T) {
 func TestLabIsFreeOnceItsEndIsVisible(t *testing.T) {
 	l := serveLab(t, sandboxServer(t), &Lab{
 		runPlan: func(context.Context, lab.Stores, lab.Plan, func(lab.Progress)) ([]lab.Result, error) { return nil, nil },
-		experiment: func(context.Context, lab.Stores, string, uint64, func(lab.ExperimentProgress)) (lab.ExperimentResult, error) {
-			return lab.ExperimentResult{}, nil
+		experiment: func(context.Context, lab.Stores, string, uint64, func(experiments.Progress)) (experiments.Result, error) {
+			return experiments.Result{}, nil
 		},
 	})
 	l.s.desk.limits.bucket(labReads).most = user.Limit{} // off: no browser asks so often
@@ -472,8 +474,8 @@ func TestLabEndsAJobWhoseCallerHasGone(t *testing.T) {
 			}
 			<-ctx.Done()
 			return lab.Recording{}, ctx.Err()
-		}, experiment: func(context.Context, lab.Stores, string, uint64, func(lab.ExperimentProgress)) (lab.ExperimentResult, error) {
-			return lab.ExperimentResult{}, nil
+		}, experiment: func(context.Context, lab.Stores, string, uint64, func(experiments.Progress)) (experiments.Result, error) {
+			return experiments.Result{}, nil
 		}})
 		l.works()
 		ctx, cancel := context.WithCancel(t.Context())
@@ -543,8 +545,8 @@ func TestLabReportsFaults(t *testing.T) {
 				race: func(context.Context, lab.Stores, string, uint64) (lab.Recording, error) {
 					return lab.Recording{}, c.err
 				},
-				experiment: func(context.Context, lab.Stores, string, uint64, func(lab.ExperimentProgress)) (lab.ExperimentResult, error) {
-					return lab.ExperimentResult{}, c.err
+				experiment: func(context.Context, lab.Stores, string, uint64, func(experiments.Progress)) (experiments.Result, error) {
+					return experiments.Result{}, c.err
 				},
 			})
 			l.works()
@@ -612,7 +614,7 @@ func TestLabNamesTheWrongField(t *testing.T) {
 	if s := l.state("en"); s.State != "idle" {
 		t.Errorf("%+v", s)
 	}
-	for source, want := range map[string]string{"": "请先写程序", strings.Repeat("x", lab.MaxSource+1): "程序最多 64 KB"} {
+	for source, want := range map[string]string{"": "请先写程序", strings.Repeat("x", program.MaxSource+1): "程序最多 64 KB"} {
 		a := l.request(t.Context(), "POST", "/api/lab/exercises/one-unit", `{"language":"lua","source":"`+source+`"}`, "zh")
 		if a.Status != 400 || len(a.Fields) != 1 || a.Fields[0].Msg != want {
 			t.Errorf("a source of %d bytes: %+v, want %q", len(source), a, want)

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"miaosha/seckill/lab"
+	"miaosha/seckill/lab/exercises"
 	"miaosha/seckill/sandbox/sandboxtest"
 	"miaosha/web"
 )
@@ -41,7 +42,7 @@ func TestNginxPassesTheLargestBodies(t *testing.T) {
 	limits := map[int64]int{}
 	for _, row := range accessMatrix {
 		method, path := shop.at(row.route, "")
-		path = strings.ReplaceAll(path, "{name}", lab.Exercises()[0].Name)
+		path = strings.ReplaceAll(path, "{name}", exercises.Ladder()[0].Name)
 		if method != "POST" {
 			continue
 		}

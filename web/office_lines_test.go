@@ -21,9 +21,11 @@ import (
 	"miaosha/seckill/admin"
 	"miaosha/seckill/captcha"
 	"miaosha/seckill/lab"
-	"miaosha/user"
-
+	"miaosha/seckill/lab/exercises"
+	"miaosha/seckill/lab/experiments"
+	"miaosha/seckill/lab/program"
 	"miaosha/seckill/sandbox/sandboxtest"
+	"miaosha/user"
 )
 
 // idle takes all that the panel and the bots are asked for once, and does nothing.
@@ -73,10 +75,12 @@ func TestWhatTheStaffDoesOutsidePostgresIsALine(t *testing.T) {
 	must(err)
 	jobs := NewLab(lab.Stores{}, log) // nothing runs them, but the three that are waited for
 	jobs.race = func(context.Context, lab.Stores, string, uint64) (lab.Recording, error) { return lab.Recording{}, nil }
-	jobs.experiment = func(context.Context, lab.Stores, string, uint64, func(lab.ExperimentProgress)) (lab.ExperimentResult, error) {
-		return lab.ExperimentResult{}, nil
+	jobs.experiment = func(context.Context, lab.Stores, string, uint64, func(experiments.Progress)) (experiments.Result, error) {
+		return experiments.Result{}, nil
 	}
-	jobs.without = func(context.Context, lab.Stores, string) (lab.WithoutResult, error) { return lab.WithoutResult{}, nil }
+	jobs.without = func(context.Context, lab.Stores, string) (experiments.WithoutResult, error) {
+		return experiments.WithoutResult{}, nil
+	}
 	s, err := New(Config{Rate: "off", IPRate: "off", TimeZone: "UTC", Cashier: "off"}, Deps{Users: users, Sessions: sessions, Cache: cache, Orders: orders,
 		Rush: rush, Sums: captcha.New(captcha.Config{Kind: "off"}, cache, nil, rush.Shared()), Admin: admin.New(staff, order.Config{PayWithin: time.Minute}, nil), Lab: jobs, Log: log, Secret: secret, Sandbox: true,
 		Demo: &Demo{Bots: idleBots{idle{new(bool)}}, Teacher: idleTeacher{idle{new(bool)}}}}, "")
@@ -95,7 +99,7 @@ func TestWhatTheStaffDoesOutsidePostgresIsALine(t *testing.T) {
 
 	key, code, stopping := uuid.NewString(), "", make(chan struct{})
 	const plan = `{"strategies":["mutex"],"buyers":20,"stock":2,"double_clicks":10,"seed":1,"seconds":5}`
-	const program = `{"language":"lua","source":"function buy() end"}`
+	const ofAStudent = `{"language":"lua","source":"function buy() end"}`
 	jobs.runPlan = func(ctx context.Context, _ lab.Stores, p lab.Plan, _ func(lab.Progress)) ([]lab.Result, error) {
 		if p.Seed == 0 {
 			<-ctx.Done()
@@ -106,11 +110,11 @@ func TestWhatTheStaffDoesOutsidePostgresIsALine(t *testing.T) {
 		}
 		return nil, ctx.Err()
 	}
-	jobs.judge = func(context.Context, lab.Stores, lab.Program, []lab.Plan, func(lab.Progress)) ([]lab.Result, error) {
+	jobs.judge = func(context.Context, lab.Stores, program.Program, []lab.Plan, func(lab.Progress)) ([]lab.Result, error) {
 		return nil, nil
 	}
-	jobs.exercise = func(context.Context, lab.Stores, lab.Exercise, lab.Program, uint64, func(lab.Progress)) (lab.ExerciseResult, error) {
-		return lab.ExerciseResult{}, nil
+	jobs.exercise = func(context.Context, lab.Stores, exercises.Exercise, program.Program, uint64, func(lab.Progress)) (exercises.Result, error) {
+		return exercises.Result{}, nil
 	}
 	seen := []string{"POST /api/sandbox/login", "POST /api/sandbox/class"} // a log-in; a student takes a seat
 	ask := func(route, body, key, token string) int {
@@ -152,8 +156,8 @@ func TestWhatTheStaffDoesOutsidePostgresIsALine(t *testing.T) {
 		{"POST /api/lab/race", `{"strategy":"mutex","seed":1}`, "", 200, "lab.race lab"},
 		{"POST /api/lab/try", `{"experiment":"cache","seed":1}`, "", 200, "lab.try lab"},
 		{"POST /api/lab/without", `{"without":"sweeper"}`, "", 200, "lab.without lab"},
-		{"POST /api/lab/mine", program[:len(program)-1] + `,"plan":{"buyers":1,"stock":1,"seconds":1}}`, "", 202, "lab.program lab"},
-		{"POST /api/lab/exercises/one-unit", program, "", 202, "lab.exercise lab"},
+		{"POST /api/lab/mine", ofAStudent[:len(ofAStudent)-1] + `,"plan":{"buyers":1,"stock":1,"seconds":1}}`, "", 202, "lab.program lab"},
+		{"POST /api/lab/exercises/one-unit", ofAStudent, "", 202, "lab.exercise lab"},
 		{"POST /api/sandbox/classes", `{"title":"Monday"}`, key, 200, "class.open class"},
 		{"POST /api/sandbox/classes", `{"title":"Monday"}`, key, 200, ""}, // the same again
 		{"POST /api/sandbox/classes/{code}/run", plan, "", 200, "class.run class {code}"},

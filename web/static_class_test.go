@@ -24,6 +24,7 @@ import (
 	"miaosha/order"
 	staff "miaosha/seckill/admin"
 	"miaosha/seckill/lab"
+	"miaosha/seckill/lab/exercises"
 	"miaosha/seckill/sandbox/sandboxtest"
 	"miaosha/user"
 	"miaosha/web"
@@ -116,7 +117,7 @@ func TestBoardOfAClass(t *testing.T) {
 	teacher.sees(test("wall-empty"))
 	code := teacher.reads(test("board-code"))
 
-	ladder := lab.Exercises()[:6]
+	ladder := exercises.Ladder()[:6]
 	var cookies []string
 	names := []string{`<i onclick=window.pwned=1>x</i>`, "李雷", "Zoë", strings.Repeat("很长的名字", 6)}
 	for i := range 30 {
@@ -141,7 +142,7 @@ func TestBoardOfAClass(t *testing.T) {
 	student.until("a code is no word to correct", `document.querySelector('[data-test="class-code"]').spellcheck === false`)
 	student.types("class-name", "二\r")
 	student.sees(test("seat"))
-	student.until("the ladder is there", fmt.Sprintf(`document.querySelectorAll('[data-exercise]').length === %d && document.documentElement.scrollWidth <= innerWidth`, len(lab.Exercises())))
+	student.until("the ladder is there", fmt.Sprintf(`document.querySelectorAll('[data-exercise]').length === %d && document.documentElement.scrollWidth <= innerWidth`, len(exercises.Ladder())))
 	teacher.until("the student is on the board", `document.querySelector('[data-name="李雷二"]') !== null`)
 
 	teacher.until("the board shows what is solved", `document.querySelectorAll('[data-name="Student 06"] [data-mark="solved"]').length === 6`)
@@ -314,14 +315,14 @@ func TestScreenshotsOfAClass(t *testing.T) {
 		student.sees(test("seat"))
 		cookies = append(cookies, "")
 		for i, cookie := range cookies {
-			for e, step := range lab.Exercises()[:i*17/25] {
+			for e, step := range exercises.Ladder()[:i*17/25] {
 				s.Judged(cookie, step.Name, e%4 != 3, float64(1+i%5), float64(1000+10*i))
 			}
 		}
 		shootClass(t, student, "seat-"+device.name)
 		v.until("they are at work", `document.querySelector('[data-mark="solved"]') !== null`)
 		shootClass(t, v, "board-"+device.name)
-		v.clicks("exercise-" + lab.Exercises()[0].Name)
+		v.clicks("exercise-" + exercises.Ladder()[0].Name)
 		v.clicks("sort-sql")
 		shootClass(t, v, "one-"+device.name)
 		v.clicks("part-run")

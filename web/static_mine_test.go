@@ -14,7 +14,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
-	"miaosha/seckill/lab"
+	"miaosha/seckill/lab/exercises"
 	"miaosha/seckill/sandbox/sandboxtest"
 )
 
@@ -223,7 +223,7 @@ func TestMineCourseIsRepaired(t *testing.T) {
 	v.sees(test("exercise") + `[data-name="b-last-unit"]`)
 	v.until("its list is below the ladder, and seen", `(() => {
 		const links = [...document.querySelectorAll('.ladder nav a')], [list, open] = ['.ladder nav', '.ladder nav [aria-current]'].map((one) => document.querySelector(one).getBoundingClientRect());
-		return links.length === `+fmt.Sprint(len(lab.Exercises())+len(lab.CourseExercises()))+` && links[`+fmt.Sprint(len(lab.Exercises()))+`].dataset.test === 'exercise-`+lab.CourseExercises()[0].Name+`'
+		return links.length === `+fmt.Sprint(len(exercises.Ladder())+len(exercises.OfCourses()))+` && links[`+fmt.Sprint(len(exercises.Ladder()))+`].dataset.test === 'exercise-`+exercises.OfCourses()[0].Name+`'
 			&& open.top >= list.top && open.bottom <= list.bottom;
 	})()`)
 	v.runsTo(test("schedule"))

@@ -35,6 +35,7 @@ import (
 	"miaosha/seckill/audit"
 	"miaosha/seckill/captcha"
 	"miaosha/seckill/lab"
+	"miaosha/seckill/lab/experiments"
 	"miaosha/seckill/live"
 	"miaosha/seckill/payment"
 	"miaosha/seckill/sandbox/sandboxtest"
@@ -202,10 +203,12 @@ func openWorldOn(t *testing.T, seed uint64, db *pgxpool.Pool) *world {
 	jobs := NewLab(lab.Stores{}, log) // its jobs end at once: the lab has tests of its own
 	jobs.runPlan = func(context.Context, lab.Stores, lab.Plan, func(lab.Progress)) ([]lab.Result, error) { return nil, nil }
 	jobs.race = func(context.Context, lab.Stores, string, uint64) (lab.Recording, error) { return lab.Recording{}, nil }
-	jobs.experiment = func(context.Context, lab.Stores, string, uint64, func(lab.ExperimentProgress)) (lab.ExperimentResult, error) {
-		return lab.ExperimentResult{}, nil
+	jobs.experiment = func(context.Context, lab.Stores, string, uint64, func(experiments.Progress)) (experiments.Result, error) {
+		return experiments.Result{}, nil
 	}
-	jobs.without = func(context.Context, lab.Stores, string) (lab.WithoutResult, error) { return lab.WithoutResult{}, nil }
+	jobs.without = func(context.Context, lab.Stores, string) (experiments.WithoutResult, error) {
+		return experiments.WithoutResult{}, nil
+	}
 	tcp, err := net.Listen("tcp", "127.0.0.1:0") // for the cashier, which is a client of the shop
 	must(err)
 	cfg := Config{Rate: "10", IPRate: "400", TimeZone: "UTC", Cashier: "sandbox", NotifySecret: "notify-notify-notify-notify-notify", TrustedProxies: []string{"10.0.0.0/8"}}

@@ -1,4 +1,4 @@
-package lab
+package lab_test
 
 import (
 	"encoding/json"
@@ -6,6 +6,10 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"miaosha/seckill/lab"
+	"miaosha/seckill/lab/exercises"
+	"miaosha/seckill/lab/experiments"
 )
 
 // Each field of a program's result may be as long as the program likes: the answer stays small, says what was left out, and can still be
@@ -14,9 +18,9 @@ func TestBoundedResults(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{1, 600} {
 		for _, text := range []string{strings.Repeat("x", 5000), strings.Repeat("长", 5000), strings.Repeat("<\x01\"", 2000), "\xff\xfe"} {
-			for _, v := range []any{new(Result), new(ExerciseResult), new(Recording), new(ExperimentResult), new(WithoutResult)} {
+			for _, v := range []any{new(lab.Result), new(exercises.Result), new(lab.Recording), new(experiments.Result), new(experiments.WithoutResult)} {
 				assign(reflect.ValueOf(v).Elem(), text, n, 0)
-				raw, cut, err := Bounded(v, 64<<10)
+				raw, cut, err := lab.Bounded(v, 64<<10)
 				if err != nil || len(raw) > 64<<10 || len(text) > 10 && !cut {
 					t.Errorf("%T with %d elements: %d bytes, cut %v, %v", v, n, len(raw), cut, err)
 				}
@@ -27,11 +31,11 @@ func TestBoundedResults(t *testing.T) {
 			}
 		}
 	}
-	raw, cut, err := Bounded(Result{Strategy: "guard", Error: "it failed"}, 64<<10)
-	if whole, _ := json.Marshal(Result{Strategy: "guard", Error: "it failed"}); err != nil || cut || string(raw) != string(whole) {
+	raw, cut, err := lab.Bounded(lab.Result{Strategy: "guard", Error: "it failed"}, 64<<10)
+	if whole, _ := json.Marshal(lab.Result{Strategy: "guard", Error: "it failed"}); err != nil || cut || string(raw) != string(whole) {
 		t.Errorf("a small result: %s, cut %v, %v", raw, cut, err)
 	}
-	raw, cut, err = Bounded(Result{Error: strings.Repeat("长", 5000)}, 64<<10)
+	raw, cut, err = lab.Bounded(lab.Result{Error: strings.Repeat("长", 5000)}, 64<<10)
 	if want := fmt.Sprint("… （其余 ", 5000-4096/3, " 个字符未显示 / ", 5000-4096/3, " more characters are not shown）"); err != nil || !cut || !strings.Contains(string(raw), want) {
 		t.Errorf("a long error: %.100s…, cut %v, %v; want it to end with %s", raw, cut, err, want)
 	}

@@ -17,13 +17,13 @@ import (
 
 // click is one click of a buyer. A load balancer has chosen its node.
 type click struct {
-	user int64 // from 1
+	User int64 // from 1
 	node int
 }
 
-// clicks returns the crowd of a plan in order of arrival: one click for each buyer. A double click
+// Clicks returns the crowd of a plan in order of arrival: one click for each buyer. A double click
 // has its second click right behind the first, at the next node.
-func (p Plan) clicks() []click {
+func (p Plan) Clicks() []click {
 	rng := rand.New(rand.NewPCG(p.Seed, 0))
 	twice := rng.Perm(p.Buyers)[:p.Buyers*p.DoubleClicks/100]
 	slices.Sort(twice)
@@ -62,7 +62,7 @@ type reply struct {
 
 // holds returns who was told yes, for Result.Holds.
 func (o *outcome) holds() (holds [][3]float64) {
-	ms := func(d time.Duration) float64 { return round(1000*d.Seconds(), 1) }
+	ms := func(d time.Duration) float64 { return Round(1000*d.Seconds(), 1) }
 	for _, r := range o.replies {
 		if r.yes && len(holds) < maxHolds {
 			holds = append(holds, [3]float64{float64(r.user), ms(r.clicked), ms(r.at)})
@@ -87,12 +87,12 @@ func (o *outcome) selling() (until time.Duration, replies int) {
 
 const (
 	clickInterval = 50 * time.Microsecond // between two buyers: 20,000 a second, more than any strategy serves
-	retryPause    = 5 * time.Millisecond  // from an error to the next try
+	RetryPause    = 5 * time.Millisecond  // from an error to the next try
 )
 
 // runCrowd sends all clicks and waits until each has a reply or the time is up.
 func (r *run) runCrowd(ctx context.Context, clicks []click) *outcome {
-	ctx, cancel := context.WithTimeout(ctx, time.Duration(r.plan.Seconds)*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(r.Plan.Seconds)*time.Second)
 	defer cancel()
 	o := &outcome{yes: map[int64]bool{}, pending: map[int64]int{}, cutOff: map[int64]bool{}}
 	var all sync.WaitGroup
@@ -106,20 +106,20 @@ func (r *run) runCrowd(ctx context.Context, clicks []click) *outcome {
 		watching.Go(func() { r.watchSales(untilEnd) })
 	}
 	o.began = time.Now().Add(time.Duration(len(clicks)) * 5 * time.Microsecond) // when all goroutines are ready
-	if r.plan.has(RedisPause) {
-		r.redisPausedUntil.Store(o.began.Add(redisPauseTime).UnixNano())
+	if r.Plan.Has(RedisPause) {
+		r.redisPausedUntil.Store(o.began.Add(RedisPauseTime).UnixNano())
 	}
 	for _, c := range clicks {
-		o.pending[c.user]++
+		o.pending[c.User]++
 	}
 	due := o.began
 	for i, c := range clicks {
-		if i > 0 && clicks[i-1].user != c.user { // the clicks of a double click come at once
+		if i > 0 && clicks[i-1].User != c.User { // the clicks of a double click come at once
 			due = due.Add(clickInterval)
 		}
 		at := due
 		all.Go(func() {
-			pause(ctx, time.Until(at))
+			Pause(ctx, time.Until(at))
 			r.press(ctx, c, o)
 		})
 	}
@@ -141,7 +141,7 @@ func (r *run) press(ctx context.Context, c click, o *outcome) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	ended := time.Now()
-	o.cutOff[c.user] = o.cutOff[c.user] || cutOff
+	o.cutOff[c.User] = o.cutOff[c.User] || cutOff
 	if err != nil {
 		o.unanswered++
 		if o.lastErr == nil || !errors.Is(err, context.DeadlineExceeded) {
@@ -149,10 +149,10 @@ func (r *run) press(ctx context.Context, c click, o *outcome) {
 		}
 		return
 	}
-	o.yes[c.user] = o.yes[c.user] || yes
+	o.yes[c.User] = o.yes[c.User] || yes
 	o.waits = append(o.waits, ended.Sub(began))
-	o.replies = append(o.replies, reply{c.user, ended.Sub(o.began), max(0, began.Sub(o.began)), yes})
-	if o.pending[c.user]--; o.pending[c.user] == 0 {
+	o.replies = append(o.replies, reply{c.User, ended.Sub(o.began), max(0, began.Sub(o.began)), yes})
+	if o.pending[c.User]--; o.pending[c.User] == 0 {
 		r.answered.Add(1)
 	}
 }
@@ -162,7 +162,7 @@ func (r *run) press(ctx context.Context, c click, o *outcome) {
 func (r *run) clickUntilAnswered(ctx context.Context, c click) (yes, cutOff bool, err error) {
 	for i := c.node; ; i++ {
 		n := r.nodes[i%len(r.nodes)].Load()
-		yes, now := n.click(ctx, c.user)
+		yes, now := n.click(ctx, c.User)
 		if now == nil {
 			return yes, cutOff, nil
 		}
@@ -170,27 +170,27 @@ func (r *run) clickUntilAnswered(ctx context.Context, c click) (yes, cutOff bool
 			err = now
 		}
 		cutOff = cutOff || n.dead.Load()
-		if pause(ctx, retryPause); ctx.Err() != nil {
+		if Pause(ctx, RetryPause); ctx.Err() != nil {
 			return false, cutOff, err
 		}
 	}
 }
 
 // click sends one click to a node. The node's death ends it.
-func (n *node) click(ctx context.Context, user int64) (yes bool, err error) {
+func (n *Node) click(ctx context.Context, user int64) (yes bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer context.AfterFunc(n.ctx, cancel)()
-	if err := n.alive(); err != nil {
+	defer context.AfterFunc(n.Ctx, cancel)()
+	if err := n.Alive(); err != nil {
 		return false, err
 	}
 	yes, err = n.strategy.Buy(ctx, user)
-	n.recorder.step(n.id, "answer", answerText(yes, err))("")
+	n.recorder.step(n.ID, "answer", answerText(yes, err))("")
 	if err == nil {
-		err = n.alive() // a node that died meanwhile sends no reply
+		err = n.Alive() // a node that died meanwhile sends no reply
 	}
 	if err == nil && yes {
-		n.promise()
+		n.Promise()
 	}
 	return yes, err
 }
@@ -205,13 +205,13 @@ func answerText(yes bool, err error) string {
 	return "no"
 }
 
-// endedTooLate is the error of a run that shows nothing of the end of a sale: on a busy machine the sale may be sold out first.
-const endedTooLate = "all units were sold before the sale could be ended: run it again"
+// EndedTooLate is the error of a run that shows nothing of the end of a sale: on a busy machine the sale may be sold out first.
+const EndedTooLate = "all units were sold before the sale could be ended: run it again"
 
 // count compares the replies with the orders in Postgres.
 func (r *run) count(ctx context.Context, o *outcome) (Result, error) {
-	p := r.plan
-	res := Result{Strategy: r.spec.name, Stock: p.Stock, Buyers: p.Buyers}
+	p := r.Plan
+	res := Result{Strategy: r.spec.Name, Stock: p.Stock, Buyers: p.Buyers}
 	owners, tampered, err := r.owners(ctx)
 	if err != nil {
 		return res, err
@@ -244,19 +244,19 @@ func (r *run) count(ctx context.Context, o *outcome) (Result, error) {
 	if len(o.replies) > 0 {
 		last := o.replies[len(o.replies)-1].at
 		until, replies := o.selling()
-		res.Seconds, res.Recovery = round(last.Seconds(), 3), round((last-until).Seconds(), 3)
-		res.PerSecond = round(float64(replies)/until.Seconds(), 0)
+		res.Seconds, res.Recovery = Round(last.Seconds(), 3), Round((last-until).Seconds(), 3)
+		res.PerSecond = Round(float64(replies)/until.Seconds(), 0)
 		res.Holds = o.holds()
 	}
-	res.P99 = round(1000*percentile(o.waits, 99).Seconds(), 1)
+	res.P99 = Round(1000*Percentile(o.waits, 99).Seconds(), 1)
 	if res.Sold > 0 {
-		res.SQLPerOrder = round(float64(r.sql.Load())/float64(res.Sold), 2)
-		res.RedisPerOrder = round(float64(r.redis.Load())/float64(res.Sold), 2)
+		res.SQLPerOrder = Round(float64(r.sql.Load())/float64(res.Sold), 2)
+		res.RedisPerOrder = Round(float64(r.redis.Load())/float64(res.Sold), 2)
 	}
 	if r.notClosed != nil {
 		res.Error = fmt.Sprintf("the sale could not be ended: %v", r.notClosed)
 	} else if p.Closes && res.TakenLate == 0 && res.Sold >= p.Stock {
-		res.Error = endedTooLate
+		res.Error = EndedTooLate
 	} else if o.replaceErr != nil {
 		res.Error = fmt.Sprintf("no process in place of the killed one: %v", o.replaceErr)
 	} else if o.unanswered > 0 {
@@ -268,7 +268,7 @@ func (r *run) count(ctx context.Context, o *outcome) (Result, error) {
 // excused reports whether the answer no to a buyer who has an order may be due to a fault. An order that a program has written
 // after that answer is not: it fills up what the program has lost.
 func (r *run) excused(user int64, o *outcome) bool {
-	if !r.plan.endsReplies() {
+	if !r.Plan.endsReplies() {
 		return false
 	}
 	if _, cancelled := r.returned.Load(user); cancelled {
@@ -285,7 +285,7 @@ func (r *run) excused(user int64, o *outcome) bool {
 // owners returns the buyer of each order.
 func (r *run) owners(ctx context.Context) (owners []int64, tampered bool, err error) {
 	if r.role != "" {
-		r.observer.db.Pool.Close()
+		r.Observer.DB.Pool.Close()
 	}
 	if err := r.waitIdle(ctx); err != nil {
 		return nil, false, err
@@ -293,33 +293,33 @@ func (r *run) owners(ctx context.Context) (owners []int64, tampered bool, err er
 	if r.role != "" {
 		return r.witnessed(ctx)
 	}
-	rows, _ := r.admin.Query(ctx, `select user_id from orders`)
+	rows, _ := r.Admin.Query(ctx, `select user_id from orders`)
 	owners, err = pgx.CollectRows(rows, pgx.RowTo[int64])
 	return owners, false, err
 }
 
 // waitIdle waits until Postgres has finished the statements of dead connections.
 func (r *run) waitIdle(ctx context.Context) error {
-	for began := time.Now(); time.Since(began) < cleanupTimeout; pause(ctx, 5*time.Millisecond) {
+	for began := time.Now(); time.Since(began) < CleanupTimeout; Pause(ctx, 5*time.Millisecond) {
 		var busy bool
-		err := r.admin.QueryRow(ctx, `
-			select exists (select from pg_stat_activity where (application_name = $1 or usename in ($1, $2)) and state <> 'idle')`, r.schema, r.role).Scan(&busy)
+		err := r.Admin.QueryRow(ctx, `
+			select exists (select from pg_stat_activity where (application_name = $1 or usename in ($1, $2)) and state <> 'idle')`, r.Schema, r.role).Scan(&busy)
 		if err != nil || !busy {
 			return err
 		}
 	}
-	return fmt.Errorf("the run's statements still run in Postgres after %v", cleanupTimeout)
+	return fmt.Errorf("the run's statements still run in Postgres after %v", CleanupTimeout)
 }
 
-// percentile returns the value that p percent of the values do not exceed; 0 if there is none.
-func percentile[T cmp.Ordered](values []T, p int) (v T) {
+// Percentile returns the value that p percent of the values do not exceed; 0 if there is none.
+func Percentile[T cmp.Ordered](values []T, p int) (v T) {
 	if sorted := slices.Sorted(slices.Values(values)); len(sorted) > 0 {
 		v = sorted[(len(sorted)*p+99)/100-1]
 	}
 	return v
 }
 
-func round(f float64, digits int) float64 {
+func Round(f float64, digits int) float64 {
 	by := math.Pow10(digits)
 	return math.Round(f*by) / by
 }

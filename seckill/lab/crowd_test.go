@@ -10,20 +10,20 @@ import (
 func TestCrowdsAreSeeded(t *testing.T) {
 	t.Parallel()
 	p := Plan{Buyers: 50, DoubleClicks: 20, Seed: 3}
-	clicks := p.clicks()
-	if len(clicks) != 60 || !slices.Equal(clicks, p.clicks()) {
+	clicks := p.Clicks()
+	if len(clicks) != 60 || !slices.Equal(clicks, p.Clicks()) {
 		t.Errorf("%d clicks: %v", len(clicks), clicks)
 	}
 	p.Seed++
-	if slices.Equal(clicks, p.clicks()) {
+	if slices.Equal(clicks, p.Clicks()) {
 		t.Error("two seeds have the same crowd")
 	}
 	twice := 0
 	for i, c := range clicks[1:] {
-		if c.user == clicks[i].user {
+		if c.User == clicks[i].User {
 			twice++
 			if c.node != clicks[i].node+1 {
-				t.Errorf("the second click of %d is at the same node", c.user)
+				t.Errorf("the second click of %d is at the same node", c.User)
 			}
 		}
 	}

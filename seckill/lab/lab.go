@@ -107,12 +107,12 @@ func (p Plan) Validate(strategies []string) error {
 		between("nodes", p.Nodes, 0, MaxNodes))
 }
 
-func (p Plan) has(fault string) bool { return slices.Contains(p.Faults, fault) }
+func (p Plan) Has(fault string) bool { return slices.Contains(p.Faults, fault) }
 
 // endsReplies reports whether a fault of the plan ends replies, or a cancellation outdates them: a buyer's last answer is then not what
 // the shop knows.
 func (p Plan) endsReplies() bool {
-	return slices.ContainsFunc([]string{Kill, LostReply, RedisAway, Cancel}, p.has)
+	return slices.ContainsFunc([]string{Kill, LostReply, RedisAway, Cancel}, p.Has)
 }
 
 // Result is the outcome of one strategy.
@@ -151,7 +151,7 @@ type Result struct {
 
 const maxHolds = 150
 
-func (r Result) exact() bool {
+func (r Result) Exact() bool {
 	return r.Oversold == 0 && r.Unsold == 0 && r.Duplicates == 0 && r.Lost == 0 && r.Denied == 0 && r.TakenLate == 0 && r.Error == "" && !r.Tampered
 }
 

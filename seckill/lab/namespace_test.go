@@ -1,4 +1,4 @@
-package lab
+package lab_test
 
 import (
 	"context"
@@ -10,6 +10,9 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/redis/go-redis/v9"
 
+	"miaosha/seckill/lab"
+	"miaosha/seckill/lab/labtest"
+	"miaosha/seckill/lab/strategies"
 	"miaosha/seckill/sandbox/sandboxtest"
 )
 
@@ -21,7 +24,7 @@ func TestTheLabFindsARedisBehindSentinels(t *testing.T) {
 		return new(net.Dialer).DialContext(ctx, network, server.Addr())
 	}})
 	defer shop.Close()
-	own, err := openRedis(Stores{Redis: shop})
+	own, err := lab.OpenRedis(lab.Stores{Redis: shop})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,10 +37,10 @@ func TestTheLabFindsARedisBehindSentinels(t *testing.T) {
 // A run leaves no schema and no keys, whether it ends, is stopped, or dies with its process.
 func TestRunsLeaveNothing(t *testing.T) {
 	t.Parallel()
-	s := stores(t)
+	s := labtest.Stores(t)
 	ctx, stop := context.WithCancel(t.Context())
-	p := Plan{Strategies: []string{"lua", "shop", "optimistic-retry"}, Buyers: 300, Stock: 100, Seed: 1, Seconds: MaxSeconds}
-	_, err := Run(ctx, s, p, func(now Progress) {
+	p := lab.Plan{Strategies: []string{"lua", "shop", "optimistic-retry"}, Buyers: 300, Stock: 100, Seed: 1, Seconds: lab.MaxSeconds}
+	_, err := strategies.Run(ctx, s, p, func(now lab.Progress) {
 		if now.Strategy == "optimistic-retry" {
 			stop()
 		}
@@ -50,34 +53,34 @@ func TestRunsLeaveNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close(context.Background())
-	if n, keys := labSchemas(t, db), s.Redis.Keys(t.Context(), "*").Val(); n != 0 || len(keys) != 0 {
+	if n, keys := labtest.LabSchemas(t, db), s.Redis.Keys(t.Context(), "*").Val(); n != 0 || len(keys) != 0 {
 		t.Errorf("%d schemas and the keys %v are left", n, keys)
 	}
 
-	dead, err := openNamespace(t.Context(), s, tables)
+	dead, err := lab.OpenNamespace(t.Context(), s, lab.Tables)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Redis.Set(t.Context(), dead.key("stock"), 1, 0)
-	living, err := openNamespace(t.Context(), s, tables)
+	s.Redis.Set(t.Context(), dead.Key("stock"), 1, 0)
+	living, err := lab.OpenNamespace(t.Context(), s, lab.Tables)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := labSchemas(t, db); n != 2 {
+	if n := labtest.LabSchemas(t, db); n != 2 {
 		t.Errorf("%d schemas of two living runs, want 2", n)
 	}
-	dies(t, dead, db)
-	next, err := openNamespace(t.Context(), s, tables)
+	labtest.Die(t, dead, db)
+	next, err := lab.OpenNamespace(t.Context(), s, lab.Tables)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n, keys := labSchemas(t, db), s.Redis.Keys(t.Context(), "*").Val(); n != 2 || len(keys) != 0 {
+	if n, keys := labtest.LabSchemas(t, db), s.Redis.Keys(t.Context(), "*").Val(); n != 2 || len(keys) != 0 {
 		t.Errorf("two living runs have %d schemas, and the keys %v are left", n, keys)
 	}
-	if err := errors.Join(living.close(t.Context()), next.close(t.Context())); err != nil {
+	if err := errors.Join(living.Close(t.Context()), next.Close(t.Context())); err != nil {
 		t.Error(err)
 	}
-	if n := labSchemas(t, db); n != 0 {
+	if n := labtest.LabSchemas(t, db); n != 0 {
 		t.Errorf("%d schemas are left", n)
 	}
 }
@@ -85,7 +88,7 @@ func TestRunsLeaveNothing(t *testing.T) {
 // A statement that makes a namespace may be ended from outside, as on a machine so busy that the guard takes it for a program's.
 func TestANamespaceIsMadeAgain(t *testing.T) {
 	t.Parallel()
-	s := stores(t)
+	s := labtest.Stores(t)
 	db, err := pgx.Connect(t.Context(), s.DatabaseURL)
 	if err != nil {
 		t.Fatal(err)
@@ -100,9 +103,9 @@ func TestANamespaceIsMadeAgain(t *testing.T) {
 		}
 		made := make(chan error, 1)
 		go func() {
-			n, err := openNamespace(t.Context(), s, tables)
+			n, err := lab.OpenNamespace(t.Context(), s, lab.Tables)
 			if err == nil {
-				err = n.close(t.Context())
+				err = n.Close(t.Context())
 			}
 			made <- err
 		}()
@@ -128,7 +131,7 @@ func TestANamespaceIsMadeAgain(t *testing.T) {
 		if _, err := db.Exec(t.Context(), `commit`); err != nil {
 			t.Fatal(err)
 		}
-		if err := <-made; (err == nil) != c.made || err != nil && !isEnded(err) {
+		if err := <-made; (err == nil) != c.made || err != nil && !lab.IsEnded(err) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

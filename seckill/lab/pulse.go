@@ -7,11 +7,11 @@ import (
 
 const pulseEvery = 5 * time.Millisecond
 
-// feelPulse measures, until starved is called, how much later than asked this process wakes up. The experiments last for a second
+// FeelPulse measures, until starved is called, how much later than asked this process wakes up. The experiments last for a second
 // and have pauses of milliseconds, so a process that gets its turn late measures the machine. starved reports whether it has slept for three
 // quarters longer than it should have, all in all; beside a few other programs it is a tenth. The sleep that starved ends counts, too: the
 // process may not have woken up once.
-func feelPulse() (starved func() bool) {
+func FeelPulse() (starved func() bool) {
 	over := make(chan struct{})
 	var beats, slept time.Duration
 	var pulse sync.WaitGroup

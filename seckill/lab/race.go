@@ -30,18 +30,18 @@ const (
 // raceTries bounds the seeds of a race. The pages say it (race.tries).
 const raceTries = 100
 
-// raceSpec records two clicks at the same instant, each at its own node, with every statement and its
+// Race records two clicks at the same instant, each at its own node, with every statement and its
 // result. It races a wrong strategy with one seed after another until it goes wrong, and returns the
 // last race if raceTries seeds were not enough. A race in which a click has received no reply shows nothing, of a wrong
 // strategy either: the next seed follows.
-func raceSpec(ctx context.Context, s Stores, spec *spec, seed uint64) (rec Recording, err error) {
+func Race(ctx context.Context, s Stores, spec *Spec, seed uint64) (rec Recording, err error) {
 	for try := range uint64(raceTries) {
 		rec, err = raceOnce(ctx, s, spec, seed+try)
 		rec.Tries = int(try) + 1
 		if errors.Is(err, errNoReply) {
 			continue
 		}
-		if err != nil || spec.wrong == "" || !rec.Right {
+		if err != nil || spec.Wrong == "" || !rec.Right {
 			return rec, err
 		}
 	}
@@ -50,18 +50,18 @@ func raceSpec(ctx context.Context, s Stores, spec *spec, seed uint64) (rec Recor
 
 var errNoReply = errors.New("a click of the race received no reply")
 
-func raceOnce(ctx context.Context, s Stores, spec *spec, seed uint64) (rec Recording, err error) {
+func raceOnce(ctx context.Context, s Stores, spec *Spec, seed uint64) (rec Recording, err error) {
 	p := Plan{Buyers: 2, Stock: 1, Seed: seed, Seconds: 10, Nodes: 2}
-	rec = Recording{Strategy: spec.name, Seed: seed, Clicks: TwoBuyers}
+	rec = Recording{Strategy: spec.Name, Seed: seed, Clicks: TwoBuyers}
 	clicks := []click{{1, 0}, {2, 1}}
-	if (spec.wrong == Unsold || spec.wrong == Duplicates) && spec.name != "refill-incr" { // INCR is wrong below zero only
+	if (spec.Wrong == Unsold || spec.Wrong == Duplicates) && spec.Name != "refill-incr" { // INCR is wrong below zero only
 		p.Stock = 2
 	}
-	if spec.wrong == Duplicates || spec.name == "redis-decr" {
-		rec.Clicks, clicks[1].user = OneBuyer, 1
+	if spec.Wrong == Duplicates || spec.Name == "redis-decr" {
+		rec.Clicks, clicks[1].User = OneBuyer, 1
 	}
-	if spec.needs != "" {
-		p.Faults = []string{spec.needs}
+	if spec.Needs != "" {
+		p.Faults = []string{spec.Needs}
 	}
 	rec.Stock = p.Stock
 	recorder := &recorder{began: time.Now()}
@@ -87,12 +87,12 @@ func raceOnce(ctx context.Context, s Stores, spec *spec, seed uint64) (rec Recor
 		return rec, fmt.Errorf("%w: %w", errNoReply, seen.lastErr)
 	}
 	rec.Steps, rec.Sold = steps, result.Sold
-	if rec.Left, err = r.observer.strategy.Left(ctx); err != nil {
+	if rec.Left, err = r.Observer.strategy.Left(ctx); err != nil {
 		return rec, err
 	}
 	// A unit is unsold if a buyer got none, or if it is neither in stock nor in an order.
 	short := len(seen.yes) == 2 && result.Unsold > 0 || max(0, rec.Left)+result.Sold < p.Stock
 	rec.Right = result.Oversold+result.Duplicates+result.Lost == 0 && !short && result.Error == ""
-	rec.Lucky = rec.Right && spec.lucky(p)
+	rec.Lucky = rec.Right && spec.Lucky(p)
 	return rec, nil
 }

@@ -35,7 +35,7 @@ type recorder struct {
 func (r *recorder) begin(node int, kind, text string) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.steps = append(r.steps, Step{Buyer: node + 1, At: millis(time.Since(r.began)), Kind: kind, Text: oneLine(text), Times: 1})
+	r.steps = append(r.steps, Step{Buyer: node + 1, At: Millis(time.Since(r.began)), Kind: kind, Text: OneLine(text), Times: 1})
 	return len(r.steps) - 1
 }
 
@@ -47,29 +47,29 @@ func (r *recorder) end(i int, result string, err error) {
 		return
 	}
 	s := &r.steps[i]
-	s.Took = max(s.Took, millis(time.Since(r.began))-s.At)
-	if s.Result = oneLine(result); err != nil {
-		s.Result = oneLine(err.Error())
+	s.Took = max(s.Took, Millis(time.Since(r.began))-s.At)
+	if s.Result = OneLine(result); err != nil {
+		s.Result = OneLine(err.Error())
 	}
 }
 
 // step records the start of a step and returns the function that records its end.
 func (r *recorder) step(node int, kind, text string) func(result string) {
-	if r == nil || node == observerID {
+	if r == nil || node == ObserverID {
 		return func(string) {}
 	}
 	i := r.begin(node, kind, text)
 	return func(result string) { r.end(i, result, nil) }
 }
 
-func millis(d time.Duration) float64 {
+func Millis(d time.Duration) float64 {
 	return float64(d.Round(time.Microsecond)) / float64(time.Millisecond)
 }
 
 const longestText = 300 // characters of a step's text or result
 
-// oneLine puts a text on one line and cuts it at longestText.
-func oneLine(text string) string {
+// OneLine puts a text on one line and cuts it at longestText.
+func OneLine(text string) string {
 	text = strings.Join(strings.Fields(text), " ")
 	if runes := []rune(text); len(runes) > longestText {
 		text = string(runes[:longestText]) + " …"
@@ -79,8 +79,8 @@ func oneLine(text string) string {
 
 var parameter = regexp.MustCompile(`\$\d+`)
 
-// withArgs returns a statement with its arguments in place of $1, $2 and so on.
-func withArgs(sql string, args []any) string {
+// WithArgs returns a statement with its arguments in place of $1, $2 and so on.
+func WithArgs(sql string, args []any) string {
 	return parameter.ReplaceAllStringFunc(sql, func(p string) string {
 		if n, err := strconv.Atoi(p[1:]); err == nil && n <= len(args) {
 			return fmt.Sprint(args[n-1])

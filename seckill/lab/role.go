@@ -12,22 +12,22 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// openRole creates a log-in role that is named as the schema, lets it own the tables there, and returns the URL with
+// OpenRole creates a log-in role that is named as the schema, lets it own the tables there, and returns the URL with
 // which it logs in. It has at most that many connections.
-func (n *namespace) openRole(ctx context.Context, databaseURL string, connections int) (string, error) {
+func (n *Namespace) OpenRole(ctx context.Context, databaseURL string, connections int) (string, error) {
 	password := rand.Text()
-	roleURL, err := urlOf(databaseURL, n.schema, password)
+	roleURL, err := urlOf(databaseURL, n.Schema, password)
 	if err != nil {
 		return "", err
 	}
 	// The lab's role is a member of the new one, so that it may hand it the tables, and see and end its connections.
 	for _, sql := range []string{
-		fmt.Sprintf(`create role %s login password '%s' connection limit %d role current_user`, n.schema, password, connections),
-		fmt.Sprintf(`alter role %s set search_path = %[1]s`, n.schema),
-		fmt.Sprintf(`grant usage, create on schema %s to %[1]s`, n.schema),
-		`alter table item owner to ` + n.schema, `alter table units owner to ` + n.schema, `alter table orders owner to ` + n.schema,
+		fmt.Sprintf(`create role %s login password '%s' connection limit %d role current_user`, n.Schema, password, connections),
+		fmt.Sprintf(`alter role %s set search_path = %[1]s`, n.Schema),
+		fmt.Sprintf(`grant usage, create on schema %s to %[1]s`, n.Schema),
+		`alter table item owner to ` + n.Schema, `alter table units owner to ` + n.Schema, `alter table orders owner to ` + n.Schema,
 	} {
-		if _, err := n.admin.Exec(ctx, sql); err != nil {
+		if _, err := n.Admin.Exec(ctx, sql); err != nil {
 			pg := new(pgconn.PgError)
 			if errors.As(err, &pg) && pg.Code == "42501" {
 				return "", fmt.Errorf("create a role for the run: %s. The role of the lab's database needs the right to create roles (alter role ... createrole)", pg.Message)
@@ -58,16 +58,16 @@ func urlOf(databaseURL, user, password string) (string, error) {
 
 // removeRole ends the connections of a run's role, and removes the role with all that it owns. It reports false if the run
 // has none.
-func (n *namespace) removeRole(ctx context.Context, number int64) (found bool, err error) {
+func (n *Namespace) removeRole(ctx context.Context, number int64) (found bool, err error) {
 	role := schemaOf(number)
-	if err := n.admin.QueryRow(ctx, `select exists (select from pg_roles where rolname = $1)`, role).Scan(&found); err != nil || !found {
+	if err := n.Admin.QueryRow(ctx, `select exists (select from pg_roles where rolname = $1)`, role).Scan(&found); err != nil || !found {
 		return false, err
 	}
-	if _, err := n.admin.Exec(ctx, `select pg_terminate_backend(pid) from pg_stat_activity where usename = $1`, role); err != nil {
+	if _, err := n.Admin.Exec(ctx, `select pg_terminate_backend(pid) from pg_stat_activity where usename = $1`, role); err != nil {
 		return true, err
 	}
 	for _, sql := range []string{`drop owned by ` + role + ` cascade`, `drop role ` + role} {
-		if _, err := n.admin.Exec(ctx, sql); err != nil {
+		if _, err := n.Admin.Exec(ctx, sql); err != nil {
 			return true, err
 		}
 	}
@@ -75,9 +75,9 @@ func (n *namespace) removeRole(ctx context.Context, number int64) (found bool, e
 }
 
 // removeKeys removes all keys of a run. A shop that is a program of its own chooses their names.
-func (n *namespace) removeKeys(ctx context.Context, number int64) error {
-	server := redis.Cmdable(n.rdb)
-	if cluster, ok := n.rdb.(*redis.ClusterClient); ok { // the hash tag puts all of them on one server
+func (n *Namespace) removeKeys(ctx context.Context, number int64) error {
+	server := redis.Cmdable(n.Redis)
+	if cluster, ok := n.Redis.(*redis.ClusterClient); ok { // the hash tag puts all of them on one server
 		master, err := cluster.MasterForKey(ctx, keyOf(number, ""))
 		if err != nil {
 			return err
@@ -92,5 +92,5 @@ func (n *namespace) removeKeys(ctx context.Context, number int64) error {
 	if err := all.Err(); err != nil || len(keys) == 0 {
 		return err
 	}
-	return n.rdb.Del(ctx, keys...).Err()
+	return n.Redis.Del(ctx, keys...).Err()
 }

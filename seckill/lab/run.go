@@ -14,19 +14,19 @@ import (
 
 // run is one strategy under one crowd.
 type run struct {
-	*namespace
+	*Namespace
 	stores   Stores
-	spec     *spec
-	plan     Plan
+	spec     *Spec
+	Plan     Plan
 	recorder *recorder // nil except in a race
 
-	nodes    []atomic.Pointer[node] // the living nodes
-	observer *node                  // reads the state; not counted, not reached by faults
+	nodes    []atomic.Pointer[Node] // the living nodes
+	Observer *Node                  // reads the state; not counted, not reached by faults
 	eye      *pgx.Conn              // of the judge of a program, with the rights of the program's role
 	counter  *pgx.Conn              // of the same judge, for watchSales; nil if nothing is to happen when half of the units are sold
-	opened   []*node                // all nodes but the observer; used by openRun, then by replaceDead
+	opened   []*Node                // all nodes but the observer; used by openRun, then by replaceDead
 	killOnce sync.Once
-	killed   chan *node // receives the killed node
+	killed   chan *Node // receives the killed node
 
 	sql, redis       atomic.Int64 // statements and round trips of the nodes
 	promised         atomic.Int64
@@ -48,17 +48,17 @@ type run struct {
 }
 
 const (
-	pgConns        = 16                     // connections to Postgres of all nodes together; the shop settles over 8
-	redisPauseTime = 300 * time.Millisecond // how long RedisPause lasts
+	PGConns        = 16                     // connections to Postgres of all nodes together; the shop settles over 8
+	RedisPauseTime = 300 * time.Millisecond // how long RedisPause lasts
 )
 
-// runOne sends the crowd of a plan to one strategy. It calls report ten times a second, and once more with the result; report may be
+// Run sends the crowd of a plan to one strategy. It calls report ten times a second, and once more with the result; report may be
 // nil. A run that does not finish has a Result.Error. An error comes from the stores or from ctx.
-func runOne(ctx context.Context, s Stores, p Plan, spec *spec, report func(Progress)) (result Result, err error) {
+func Run(ctx context.Context, s Stores, p Plan, spec *Spec, report func(Progress)) (result Result, err error) {
 	if report == nil {
 		report = func(Progress) {}
 	}
-	starved := feelPulse() // before the crowd, which may keep this process busy itself
+	starved := FeelPulse() // before the crowd, which may keep this process busy itself
 	r, err := openRun(ctx, s, p, spec, nil)
 	busy := starved()
 	if err != nil {
@@ -69,7 +69,7 @@ func runOne(ctx context.Context, s Stores, p Plan, spec *spec, report func(Progr
 	watching, stopWatching := context.WithCancel(ctx)
 	var watch sync.WaitGroup
 	watch.Go(func() { r.watch(watching, began, report) })
-	seen := r.runCrowd(ctx, p.clicks())
+	seen := r.runCrowd(ctx, p.Clicks())
 	stopWatching()
 	watch.Wait()
 	closeErr := r.closeNodes()
@@ -82,10 +82,10 @@ func runOne(ctx context.Context, s Stores, p Plan, spec *spec, report func(Progr
 	if closeErr != nil { // first: a process that has ended by itself is why clicks received no reply
 		result.Error = strings.TrimSuffix(closeErr.Error()+"; "+result.Error, "; ")
 	}
-	result.Right, result.Busy = result.exact(), busy
+	result.Right, result.Busy = result.Exact(), busy
 	result.Slow = closeErr == nil && errors.Is(seen.lastErr, context.DeadlineExceeded) && result.Oversold+result.Duplicates+result.Lost+result.Denied == 0 &&
-		!spec.lucky(p)
-	result.Lucky = result.Right && spec.lucky(p)
+		!spec.Lucky(p)
+	result.Lucky = result.Right && spec.Lucky(p)
 	now := r.progress(ctx, began) // of a program it says less: its sessions are over
 	now.Done = &result
 	report(now)
@@ -93,16 +93,16 @@ func runOne(ctx context.Context, s Stores, p Plan, spec *spec, report func(Progr
 }
 
 // openRun prepares a strategy for its crowd.
-func openRun(ctx context.Context, s Stores, p Plan, spec *spec, rec *recorder) (r *run, err error) {
+func openRun(ctx context.Context, s Stores, p Plan, spec *Spec, rec *recorder) (r *run, err error) {
 	if p.Nodes == 0 {
 		p.Nodes = 2
 	}
-	r = &run{stores: s, spec: spec, plan: p, recorder: rec, nodes: make([]atomic.Pointer[node], p.Nodes), killed: make(chan *node, 1)}
-	schema := tables
-	if spec.schema {
+	r = &run{stores: s, spec: spec, Plan: p, recorder: rec, nodes: make([]atomic.Pointer[Node], p.Nodes), killed: make(chan *Node, 1)}
+	schema := Tables
+	if spec.Schema {
 		schema = s.Schema
 	}
-	if r.namespace, err = openNamespace(ctx, s, schema); err != nil {
+	if r.Namespace, err = OpenNamespace(ctx, s, schema); err != nil {
 		return nil, err
 	}
 	defer func() {
@@ -110,32 +110,32 @@ func openRun(ctx context.Context, s Stores, p Plan, spec *spec, rec *recorder) (
 			err = errors.Join(err, r.closeNodes(), r.close(ctx))
 		}
 	}()
-	if r.observer, err = r.openNode(ctx, observerID, 2); err != nil {
+	if r.Observer, err = r.openNode(ctx, ObserverID, 2); err != nil {
 		return r, err
 	}
 	if r.role != "" {
 		r.numberBuyers()
-		if err = r.restart(ctx, p.Stock, p.Before); err != nil {
+		if err = r.Restart(ctx, p.Stock, p.Before); err != nil {
 			return r, fmt.Errorf("the judge's tables: %w", err)
 		}
-		if r.eye, err = openEye(ctx, s.DatabaseURL); err != nil {
+		if r.eye, err = OpenEye(ctx, s.DatabaseURL); err != nil {
 			return r, err
 		}
-		if p.Closes || p.Outlasts || p.has(Kill) {
-			if r.counter, err = pgx.ConnectConfig(ctx, r.admin.Config()); err != nil {
+		if p.Closes || p.Outlasts || p.Has(Kill) {
+			if r.counter, err = pgx.ConnectConfig(ctx, r.Admin.Config()); err != nil {
 				return r, err
 			}
 		}
-	} else if !spec.schema {
-		if _, err = r.admin.Exec(ctx, `insert into item (stock) values ($1)`, p.Stock); err != nil {
+	} else if !spec.Schema {
+		if _, err = r.Admin.Exec(ctx, `insert into item (stock) values ($1)`, p.Stock); err != nil {
 			return r, err
 		}
 	}
-	if err = r.observer.strategy.Prepare(ctx); err != nil {
+	if err = r.Observer.strategy.Prepare(ctx); err != nil {
 		return r, fmt.Errorf("prepare: %w", err)
 	}
 	if r.role != "" {
-		if err = r.admin.QueryRow(ctx, `select coalesce(sum(n), 0) <> 0 from judge.sales`).Scan(&r.forged); err != nil {
+		if err = r.Admin.QueryRow(ctx, `select coalesce(sum(n), 0) <> 0 from judge.sales`).Scan(&r.forged); err != nil {
 			return r, err
 		}
 	}
@@ -152,17 +152,17 @@ func openRun(ctx context.Context, s Stores, p Plan, spec *spec, rec *recorder) (
 
 // startNode opens node i, for the first time or in place of a dead one.
 func (r *run) startNode(ctx context.Context, i int) error {
-	n, err := r.openNode(ctx, i, max(1, pgConns/len(r.nodes)))
+	n, err := r.openNode(ctx, i, max(1, PGConns/len(r.nodes)))
 	if err != nil {
 		return err
 	}
 	if p, ok := n.strategy.(ownProcess); ok {
-		if err := p.startProcess(ctx); err != nil {
+		if err := p.StartProcess(ctx); err != nil {
 			n.closeConns()
 			return err
 		}
 	}
-	go func() { n.ended <- n.strategy.Run(n.ctx) }() // close waits for it
+	go func() { n.ended <- n.strategy.Run(n.Ctx) }() // close waits for it
 	r.opened = append(r.opened, n)
 	r.nodes[i].Store(n)
 	return nil
@@ -183,54 +183,54 @@ func (r *run) close(ctx context.Context) error {
 			_ = c.Close(context.WithoutCancel(ctx))
 		}
 	}
-	if r.observer != nil {
-		r.observer.db.Pool.Close()
-		r.observer.rdb.Close()
+	if r.Observer != nil {
+		r.Observer.DB.Pool.Close()
+		r.Observer.Redis.Close()
 	}
-	return r.namespace.close(ctx)
+	return r.Namespace.Close(ctx)
 }
 
-// promise counts a buyer who is told yes, or whose ticket is safe in a journal. If the plan has
+// Promise counts a buyer who is told yes, or whose ticket is safe in a journal. If the plan has
 // Kill, the node that makes the middle promise dies right after it.
-func (n *node) promise() {
-	if n.promised.Add(1) >= int64(max(1, n.plan.Stock/2)) {
-		n.half()
+func (n *Node) Promise() {
+	if n.promised.Add(1) >= int64(max(1, n.Plan.Stock/2)) {
+		n.Half()
 	}
 }
 
-// tell notes that a buyer was told yes before the end of the click.
-func (n *node) tell(user int64) {
+// Tell notes that a buyer was told yes before the end of the click.
+func (n *Node) Tell(user int64) {
 	n.told.Store(user, true)
-	n.promise()
+	n.Promise()
 }
 
-// takeBack notes that a buyer has returned the unit: the promise was kept.
-func (n *node) takeBack(user int64) {
+// TakeBack notes that a buyer has returned the unit: the promise was kept.
+func (n *Node) TakeBack(user int64) {
 	n.returned.Store(user, true)
 	n.told.Delete(user)
 }
 
-// soldHalf reports whether the judge has counted half of the units.
-func (n *node) soldHalf() bool { return n.halfSold.Load() }
+// SoldHalf reports whether the judge has counted half of the units.
+func (n *Node) SoldHalf() bool { return n.halfSold.Load() }
 
-// numberOf returns the number by which a program knows a buyer.
-func (n *node) numberOf(user int64) int64 { return n.numbers[user-1] }
+// NumberOf returns the number by which a program knows a buyer.
+func (n *Node) NumberOf(user int64) int64 { return n.numbers[user-1] }
 
-// half is called when half of the units are promised or sold.
-func (n *node) half() {
-	if n.plan.Closes {
+// Half is called when half of the units are promised or sold.
+func (n *Node) Half() {
+	if n.Plan.Closes {
 		n.closeOnce.Do(func() {
-			if n.notClosed = n.noteEnd(n.ctx); n.notClosed == nil {
+			if n.notClosed = n.noteEnd(n.Ctx); n.notClosed == nil {
 				n.closed.Store(true)
 			}
 		})
 	}
-	if !n.plan.has(Kill) {
+	if !n.Plan.Has(Kill) {
 		return
 	}
 	n.killOnce.Do(func() {
-		n.step("the process is killed")("")
-		n.kill()
+		n.Step("the process is killed")("")
+		n.Kill()
 		n.killed <- n
 	})
 }
@@ -239,12 +239,12 @@ func (n *node) half() {
 func (r *run) replaceDead(ctx context.Context, ended <-chan struct{}) error {
 	select {
 	case n := <-r.killed:
-		return r.startNode(ctx, n.id)
+		return r.startNode(ctx, n.ID)
 	case <-ended:
 	}
 	select {
 	case n := <-r.killed: // with the last reply. A shop may finish at its start what the dead process had accepted.
-		return r.startNode(ctx, n.id)
+		return r.startNode(ctx, n.ID)
 	default:
 		return nil
 	}
@@ -265,9 +265,9 @@ func (r *run) watch(ctx context.Context, began time.Time, report func(Progress))
 }
 
 func (r *run) progress(ctx context.Context, began time.Time) Progress {
-	now := Progress{Strategy: r.spec.name, Answered: int(r.answered.Load()), Buyers: r.plan.Buyers, Elapsed: time.Since(began).Milliseconds()}
-	now.Left, _ = r.observer.strategy.Left(ctx) // after an error the next tick reads again
-	_ = r.observer.db.QueryRow(ctx, `select count(*) from orders`).Scan(&now.Sold)
-	now.Oversold = max(0, now.Sold-r.plan.Stock)
+	now := Progress{Strategy: r.spec.Name, Answered: int(r.answered.Load()), Buyers: r.Plan.Buyers, Elapsed: time.Since(began).Milliseconds()}
+	now.Left, _ = r.Observer.strategy.Left(ctx) // after an error the next tick reads again
+	_ = r.Observer.DB.QueryRow(ctx, `select count(*) from orders`).Scan(&now.Sold)
+	now.Oversold = max(0, now.Sold-r.Plan.Stock)
 	return now
 }

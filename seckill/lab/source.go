@@ -2,8 +2,8 @@ package lab
 
 import "strings"
 
-// marked removes the comments lab:here and lab:end from a source and returns the lines between them.
-func marked(text string) (source string, marks [][2]int) {
+// Marked removes the comments lab:here and lab:end from a source and returns the lines between them.
+func Marked(text string) (source string, marks [][2]int) {
 	var lines []string
 	from := 0
 	for line := range strings.Lines(text) {

@@ -26,21 +26,21 @@ const (
 	Lost       = "lost"
 )
 
-// spec describes a strategy.
-type spec struct {
-	name  string
-	store string // where its data is: postgres, redis or both
-	wrong string // how it goes wrong; "" for a right strategy
-	needs string // the fault that is needed to show it; "" if the crowd is enough
-	open  func(*node) Strategy
+// Spec describes a strategy.
+type Spec struct {
+	Name  string
+	Store string // where its data is: postgres, redis or both
+	Wrong string // how it goes wrong; "" for a right strategy
+	Needs string // the fault that is needed to show it; "" if the crowd is enough
+	Open  func(*Node) Strategy
 
-	breaks string // the fault under which a right strategy goes wrong; "" for most
-	alone  bool   // a wrong strategy that is right in a single process that lives
-	schema bool   // it uses the shop's own tables
+	Breaks string // the fault under which a right strategy goes wrong; "" for most
+	Alone  bool   // a wrong strategy that is right in a single process that lives
+	Schema bool   // it uses the shop's own tables
 }
 
-// lucky reports whether an exact outcome under this plan is luck: another crowd, fault or number of nodes shows that
+// Lucky reports whether an exact outcome under this plan is luck: another crowd, fault or number of nodes shows that
 // the strategy is wrong.
-func (s *spec) lucky(p Plan) bool {
-	return s.wrong != "" && !(s.alone && p.Nodes == 1 && !p.has(Kill)) || s.breaks != "" && p.has(s.breaks)
+func (s *Spec) Lucky(p Plan) bool {
+	return s.Wrong != "" && !(s.Alone && p.Nodes == 1 && !p.Has(Kill)) || s.Breaks != "" && p.Has(s.Breaks)
 }

@@ -14,24 +14,24 @@ import (
 
 // tracer sees every statement and every Redis call of a node. It counts them, delays them if the
 // plan says so, and records them.
-type tracer struct{ *node }
+type tracer struct{ *Node }
 
 type stepKey struct{}
 
 // TraceQueryStart runs before each statement, begin and commit included.
 func (n tracer) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQueryStartData) context.Context {
-	if n.id == observerID {
+	if n.ID == ObserverID {
 		return ctx
 	}
 	count := n.sql.Add(1)
-	if n.plan.has(SlowPostgres) {
-		rng := rand.New(rand.NewPCG(n.plan.Seed, uint64(count)))
-		pause(ctx, time.Duration(rng.Int64N(int64(slowest))))
+	if n.Plan.Has(SlowPostgres) {
+		rng := rand.New(rand.NewPCG(n.Plan.Seed, uint64(count)))
+		Pause(ctx, time.Duration(rng.Int64N(int64(slowest))))
 	}
 	if n.recorder == nil {
 		return ctx
 	}
-	return context.WithValue(ctx, stepKey{}, n.recorder.begin(n.id, "sql", withArgs(q.SQL, q.Args)))
+	return context.WithValue(ctx, stepKey{}, n.recorder.begin(n.ID, "sql", WithArgs(q.SQL, q.Args)))
 }
 
 // slowest is the longest delay of a statement under SlowPostgres.
@@ -52,7 +52,7 @@ func (n tracer) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, q pgx.TraceQuery
 // database is a pool that records the values of the rows it returns.
 type database struct {
 	*pgxpool.Pool
-	node *node
+	node *Node
 }
 
 func (d database) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
@@ -69,7 +69,7 @@ func (d database) BeginTx(ctx context.Context, opts pgx.TxOptions) (pgx.Tx, erro
 
 type transaction struct {
 	pgx.Tx
-	node *node
+	node *Node
 }
 
 func (t transaction) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
@@ -78,7 +78,7 @@ func (t transaction) QueryRow(ctx context.Context, sql string, args ...any) pgx.
 
 type recordedRow struct {
 	pgx.Row
-	node *node
+	node *Node
 }
 
 func (r recordedRow) Scan(dest ...any) error {
@@ -125,7 +125,7 @@ func (n tracer) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proces
 // redisCall does one round trip. A dead node sends no call and receives no reply. Under RedisPause
 // Redis executes the call, and its reply comes late.
 func (n tracer) redisCall(ctx context.Context, cmds []redis.Cmder, do func() error) error {
-	if n.id == observerID {
+	if n.ID == ObserverID {
 		return do()
 	}
 	fail := func(err error) error {
@@ -134,23 +134,23 @@ func (n tracer) redisCall(ctx context.Context, cmds []redis.Cmder, do func() err
 		}
 		return err
 	}
-	if err := n.alive(); err != nil {
+	if err := n.Alive(); err != nil {
 		return fail(err)
 	}
 	n.redis.Add(1)
 	texts := make([]string, len(cmds))
 	for i, c := range cmds {
-		texts[i] = oneLine(fmt.Sprintln(c.Args()...))
+		texts[i] = OneLine(fmt.Sprintln(c.Args()...))
 	}
-	done := n.recorder.step(n.id, "redis", strings.Join(texts, "; "))
+	done := n.recorder.step(n.ID, "redis", strings.Join(texts, "; "))
 	err := do()
 	if d := time.Until(time.Unix(0, n.redisPausedUntil.Load())); d > 0 {
-		pause(ctx, d)
+		Pause(ctx, d)
 		if ctx.Err() != nil {
 			return fail(ctx.Err())
 		}
 	}
-	if err := n.alive(); err != nil {
+	if err := n.Alive(); err != nil {
 		return fail(err)
 	}
 	results := make([]string, len(cmds))

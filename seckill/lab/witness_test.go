@@ -1,23 +1,27 @@
-package lab
+package lab_test
 
 import (
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"miaosha/seckill/sandbox/sandboxtest"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"miaosha/seckill/lab"
+	"miaosha/seckill/lab/exercises"
+	"miaosha/seckill/lab/labtest"
+	"miaosha/seckill/sandbox/sandboxtest"
 )
 
 // notRefused says what becomes of the other bribes: the judge knows that it was tampered with, or counts the orders, or there are none,
 // since the program has only hindered itself.
 var notRefused = map[string]string{
-	"a password": Tampered, "end the judge's session": Tampered, "a path for the role": Tampered, "read only from now on": Tampered, "an index that fails": Tampered,
+	"a password": lab.Tampered, "end the judge's session": lab.Tampered, "a path for the role": lab.Tampered, "read only from now on": lab.Tampered, "an index that fails": lab.Tampered,
 	"a lock that stays": "sells nothing", "an open transaction": "sells nothing", "a table before it": "sells nothing", "its own trigger after": "sells nothing",
 	"a trigger that depends": "counted", "comments and labels": "counted", "constraints later": "counted", "the window of its own": "counted",
 	"no window at all": "counted", "a search path": "counted", "an index that calls": "counted", "drop one, swallow the error": "counted",
@@ -28,31 +32,31 @@ var notRefused = map[string]string{
 // it was tampered with, and the fault of an exercise still happens.
 func TestNoStatementHidesAnOrder(t *testing.T) {
 	t.Parallel()
-	ctx, s := t.Context(), stores(t)
-	s.DatabaseURL, s.JudgeURL = throwawayServer(t, s)
-	r, err := openJudged(ctx, s, 20, 200)
+	ctx, s := t.Context(), labtest.Stores(t)
+	s.DatabaseURL, s.JudgeURL = labtest.ThrowawayServer(t, s)
+	r, err := lab.OpenJudged(ctx, s, 20, 200)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = r.namespace.close(context.Background()) }()
+	defer func() { _ = r.Namespace.Close(context.Background()) }()
 	exec := func(c *pgx.Conn, sql string) error {
-		_, err := c.PgConn().Exec(ctx, strings.NewReplacer("SCHEMA", r.schema, "ROLE", r.programRole()).Replace(sql)).ReadAll()
+		_, err := c.PgConn().Exec(ctx, strings.NewReplacer("SCHEMA", r.Schema, "ROLE", r.ProgramRole()).Replace(sql)).ReadAll()
 		return err
 	}
-	cfg, err := r.poolConfig(s, 1)
+	cfg, err := r.PoolConfig(s, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	failing := Exercises()[slices.IndexFunc(Exercises(), func(e Exercise) bool { return e.Name == "failed-orders" })].Checks[0].Plan.Before
-	for name, bribe := range bribes {
+	failing := exercises.Ladder()[slices.IndexFunc(exercises.Ladder(), func(e exercises.Exercise) bool { return e.Name == "failed-orders" })].Checks[0].Plan.Before
+	for name, bribe := range labtest.Bribes {
 		t.Run(name, func(t *testing.T) {
-			if err := exec(r.admin, `alter role ROLE reset all; alter role ROLE password '`+cfg.ConnConfig.Password+`'`); err != nil {
+			if err := exec(r.Admin, `alter role ROLE reset all; alter role ROLE password '`+cfg.ConnConfig.Password+`'`); err != nil {
 				t.Fatal(err)
 			}
-			if err := r.restart(ctx, 20, failing); err != nil {
+			if err := r.Restart(ctx, 20, failing); err != nil {
 				t.Fatal(err)
 			}
-			eye, err := r.look(ctx)
+			eye, err := r.Look(ctx)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -81,24 +85,24 @@ func TestNoStatementHidesAnOrder(t *testing.T) {
 				}
 			}
 			units := func() (n int) {
-				if err := eye.QueryRow(ctx, `select stock::int from only `+r.schema+`.item`).Scan(&n); err != nil {
+				if err := eye.QueryRow(ctx, `select stock::int from only `+r.Schema+`.item`).Scan(&n); err != nil {
 					n = -1
 				}
 				return n
 			}
 			late, before := 0, 0
 			if !open {
-				ended := r.endSale(ctx)
+				ended := r.EndSale(ctx)
 				before = units()
 				_ = exec(hostile, `update item set stock = stock - 1`)
-				if late, err = r.lateSales(ctx); err != nil {
+				if late, err = r.LateSales(ctx); err != nil {
 					t.Fatal(err)
 				}
 				if taken := before - units(); ended == nil && taken > 0 && late < taken {
 					t.Errorf("%d units of %d that were taken after the end", late, taken)
 				}
 			}
-			owners, tampered, err := r.count(ctx)
+			owners, tampered, err := r.Count(ctx)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -108,7 +112,7 @@ func TestNoStatementHidesAnOrder(t *testing.T) {
 			switch {
 			case outcome == "refused" && !tampered: // and the orders are counted
 			case tampered:
-				outcome = Tampered
+				outcome = lab.Tampered
 			case len(owners) == 0:
 				outcome = "sells nothing"
 			}
@@ -123,22 +127,22 @@ func TestNoStatementHidesAnOrder(t *testing.T) {
 // A statement that is under way when the judge counts changes nothing afterwards: it has ended.
 func TestNothingOfAProgramGoesOnAfterTheCount(t *testing.T) {
 	t.Parallel()
-	ctx, s := t.Context(), stores(t)
-	s.DatabaseURL, s.JudgeURL = throwawayServer(t, s)
-	r, err := openJudged(ctx, s, 1, 2)
+	ctx, s := t.Context(), labtest.Stores(t)
+	s.DatabaseURL, s.JudgeURL = labtest.ThrowawayServer(t, s)
+	r, err := lab.OpenJudged(ctx, s, 1, 2)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = r.namespace.close(context.Background()) }()
-	if err := r.restart(ctx, 1, nil); err != nil {
+	defer func() { _ = r.Namespace.Close(context.Background()) }()
+	if err := r.Restart(ctx, 1, nil); err != nil {
 		t.Fatal(err)
 	}
-	eye, err := r.look(ctx)
+	eye, err := r.Look(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = eye.Close(context.Background()) }()
-	cfg, err := r.poolConfig(s, 1)
+	cfg, err := r.PoolConfig(s, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,10 +161,10 @@ func TestNothingOfAProgramGoesOnAfterTheCount(t *testing.T) {
 	}()
 	sandboxtest.Until(t, "the statement is under way", func() bool {
 		var waits bool
-		err := r.admin.QueryRow(ctx, `select exists (select from pg_stat_activity where usename = $1 and wait_event = 'PgSleep')`, r.programRole()).Scan(&waits)
+		err := r.Admin.QueryRow(ctx, `select exists (select from pg_stat_activity where usename = $1 and wait_event = 'PgSleep')`, r.ProgramRole()).Scan(&waits)
 		return err == nil && waits
 	})
-	owners, tampered, err := r.count(ctx)
+	owners, tampered, err := r.Count(ctx)
 	if len(owners) != 2 || tampered || err != nil {
 		t.Errorf("%v, tampered %v: %v", owners, tampered, err)
 	}

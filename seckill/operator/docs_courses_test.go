@@ -15,6 +15,8 @@ import (
 
 	"miaosha/seckill/bench"
 	"miaosha/seckill/lab"
+	"miaosha/seckill/lab/exercises"
+	"miaosha/seckill/lab/strategies"
 )
 
 // taught lists what the five courses teach, each with the row of the index that has it, and the courses: A changgou, chapter 16;
@@ -117,7 +119,7 @@ func TestDocumentsOfTheCoursesNameWhatExists(t *testing.T) {
 			t.Errorf("no row has a button for the lesson %s", m[1])
 		}
 	}
-	for _, e := range lab.CourseExercises() {
+	for _, e := range exercises.OfCourses() {
 		linked := func(row indexRow) bool { return slices.Contains(row.See, "exercise:"+e.Name) }
 		if !slices.ContainsFunc(slices.Collect(maps.Values(rows)), linked) {
 			t.Errorf("no row has a button for the exercise %s", e.Name)
@@ -238,7 +240,7 @@ func (r *repository) wrongInRow(row indexRow) (wrong []string) {
 // known says of the lists in commands which names they may have.
 var known = map[string]func(string) bool{
 	"strategies": func(name string) bool {
-		return slices.ContainsFunc(lab.Strategies(), func(s lab.StrategyInfo) bool { return s.Name == name })
+		return slices.ContainsFunc(strategies.All(), func(s strategies.Info) bool { return s.Name == name })
 	},
 	"faults": func(name string) bool { return slices.Contains(lab.Faults(), name) },
 	"shape":  func(name string) bool { _, ok := bench.ShapeNamed(name); return ok },
@@ -274,7 +276,7 @@ func (r *repository) canSee(what string) bool {
 	case "race":
 		return known["strategies"](name)
 	case "exercise":
-		return slices.ContainsFunc(append(lab.Exercises(), lab.CourseExercises()...), func(e lab.Exercise) bool { return e.Name == name })
+		return slices.ContainsFunc(append(exercises.Ladder(), exercises.OfCourses()...), func(e exercises.Exercise) bool { return e.Name == name })
 	case "page":
 		_, fault, _ := strings.Cut(name, "/teach.html#")
 		if _, there := TeachFaults[fault]; fault != "" && !there {

@@ -18,6 +18,7 @@ import (
 	"miaosha/seckill/audit"
 	"miaosha/seckill/backend"
 	"miaosha/seckill/lab"
+	"miaosha/seckill/lab/strategies"
 	"miaosha/seckill/lab/throwaway"
 	"miaosha/seckill/sandbox"
 )
@@ -50,7 +51,7 @@ func (l LabCompare) Run(ctx context.Context, env Env) error {
 		Faults: l.Faults,
 		Seed:   l.Seed, Seconds: l.Seconds, Nodes: l.Processes}
 	var names []string
-	for _, s := range lab.Strategies() {
+	for _, s := range strategies.All() {
 		names = append(names, s.Name)
 	}
 	faults := lab.Faults()
@@ -76,7 +77,7 @@ func (l LabCompare) Run(ctx context.Context, env Env) error {
 	}
 	fmt.Fprintf(env.Err, "lab: %d strategies, one after the other: %s\n", ways, planText(plan))
 	return env.withLab(ctx, func(s *backend.Stores) error {
-		results, err := lab.Run(ctx, LabStores(env.Backend, s, env.Schema), plan, labProgress(env.Err))
+		results, err := strategies.Run(ctx, LabStores(env.Backend, s, env.Schema), plan, labProgress(env.Err))
 		if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 			return fmt.Errorf(
 				"stopped: %d of %d strategies had ended, with the outcomes above. The tables and keys of the run are removed; nothing is left behind%s",

@@ -17,6 +17,8 @@ import (
 
 	"miaosha/seckill/backend"
 	"miaosha/seckill/lab"
+	"miaosha/seckill/lab/exercises"
+	"miaosha/seckill/lab/program"
 )
 
 // LabGrade judges students' programs by the exercises of the lab.
@@ -148,7 +150,7 @@ func programsIn(dir string) (names []string, err error) {
 	entries, err := os.ReadDir(dir)
 	for _, e := range entries {
 		if ext := filepath.Ext(e.Name()); e.Type().IsRegular() && !strings.HasPrefix(e.Name(), ".") &&
-			(ext == "."+lab.Lua || ext == "."+lab.SQL) {
+			(ext == "."+program.Lua || ext == "."+program.SQL) {
 			names = append(names, e.Name())
 		}
 	}
@@ -202,11 +204,11 @@ func (g *graded) conclude() {
 var number = regexp.MustCompile(`^\d+-`)
 
 // readExercise reads a program, and finds its exercise by the file's name. No error has the path.
-func readExercise(file string) (e lab.Exercise, p lab.Program, err error) {
+func readExercise(file string) (e exercises.Exercise, p program.Program, err error) {
 	name, ext, _ := strings.Cut(filepath.Base(file), ".")
 	name = number.ReplaceAllString(name, "")
-	all := lab.Exercises()
-	i := slices.IndexFunc(all, func(e lab.Exercise) bool { return e.Name == name })
+	all := exercises.Ladder()
+	i := slices.IndexFunc(all, func(e exercises.Exercise) bool { return e.Name == name })
 	if i < 0 {
 		names := make([]string, len(all))
 		for i, e := range all {
@@ -219,17 +221,19 @@ func readExercise(file string) (e lab.Exercise, p lab.Program, err error) {
 		return all[i], p, errors.New("the file cannot be read")
 	}
 	defer f.Close()
-	source, err := io.ReadAll(io.LimitReader(f, lab.MaxSource+1))
+	source, err := io.ReadAll(io.LimitReader(f, program.MaxSource+1))
 	if err != nil {
 		return all[i], p, errors.New("the file cannot be read")
 	}
-	p = lab.Program{Language: ext, Source: textOf(source)}
+	p = program.Program{Language: ext, Source: textOf(source)}
 	return all[i], p, p.Validate()
 }
 
 // judgeTest judges a program with one seed.
-func judgeTest(ctx context.Context, s lab.Stores, e lab.Exercise, p lab.Program, seed uint64, test *gradedTest) error {
-	result, err := lab.JudgeExercise(ctx, s, e, p, seed, nil)
+func judgeTest(
+	ctx context.Context, s lab.Stores, e exercises.Exercise, p program.Program, seed uint64, test *gradedTest,
+) error {
+	result, err := exercises.Judge(ctx, s, e, p, seed, nil)
 	if err != nil {
 		return fmt.Errorf("%s: %w", test.Name, err)
 	}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"miaosha/seckill/lab"
+	"miaosha/seckill/lab/exercises"
 	"miaosha/seckill/sandbox/sandboxtest"
 )
 
@@ -18,7 +18,7 @@ import (
 func TestGrade(t *testing.T) {
 	t.Parallel()
 	dir, env := t.TempDir(), sandboxtest.Stores(t)
-	first := lab.Exercises()[0]
+	first := exercises.Ladder()[0]
 	target := filepath.Join(t.TempDir(), "target")
 	for file, text := range map[string]string{
 		"right/01-" + first.Name + ".lua": "\ufeff" + strings.ReplaceAll(first.Solution.Source, "\n", "\r\n"), // as Windows writes it

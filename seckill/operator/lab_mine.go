@@ -18,16 +18,9 @@ func (l LabCompare) judgeMine(ctx context.Context, env Env, plan lab.Plan) error
 		return exitError{exitUsage, errors.New("--strategies: --mine judges your shop alone; leave out one of the two")}
 	}
 	began, shop := time.Now(), outside.New(l.Mine, env.Err)
-	start := func(ctx context.Context, env []string) (lab.Process, error) {
-		p, err := shop.Start(ctx, env)
-		if err != nil { // a nil *Process is not a nil lab.Process
-			return nil, err
-		}
-		return p, nil
-	}
 	fmt.Fprintf(env.Err, "lab: %s: %s\n", l.Mine, planText(plan))
 	return env.withOwnLab(ctx, func(s *backend.Stores) error {
-		result, err := lab.RunOutside(ctx, LabStores(env.Backend, s, env.Schema), plan, start, labProgress(env.Err))
+		result, err := outside.Run(ctx, LabStores(env.Backend, s, env.Schema), plan, shop, labProgress(env.Err))
 		if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 			return fmt.Errorf(
 				"stopped. The processes of your shop are killed, and its role, tables and keys are removed; nothing is left behind%s",

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"miaosha/seckill/lab"
+	"miaosha/seckill/lab/strategies"
 	"miaosha/seckill/report"
 )
 
@@ -37,8 +38,8 @@ func writeLabPage(w io.Writer, origin report.Origin, p lab.Plan, results []lab.R
 	for _, r := range results {
 		fastest = max(fastest, r.PerSecond)
 	}
-	infos := map[string]lab.StrategyInfo{}
-	for _, info := range lab.Strategies() {
+	infos := map[string]strategies.Info{}
+	for _, info := range strategies.All() {
 		infos[info.Name] = info
 	}
 	rows, sources := make([]row, len(results)), false
@@ -79,8 +80,8 @@ func planTextZh(p lab.Plan) string {
 // labVerdict returns the results in one sentence. They are good if every strategy ended, and without a fault those that
 // are right by design came out right. A shop of one's own has to be right under faults too.
 func labVerdict(p lab.Plan, results []lab.Result) (good bool, w report.Words) {
-	right, wrong, byDesign := 0, map[string][]string{}, map[string]lab.StrategyInfo{}
-	for _, info := range lab.Strategies() {
+	right, wrong, byDesign := 0, map[string][]string{}, map[string]strategies.Info{}
+	for _, info := range strategies.All() {
 		byDesign[info.Name] = info
 	}
 	good = true

@@ -16,12 +16,14 @@ import (
 
 	"miaosha/seckill/backend"
 	"miaosha/seckill/lab"
+	"miaosha/seckill/lab/boundary"
+	"miaosha/seckill/lab/program"
 )
 
 // RunProgram runs a program of the lab and ends the process, if the lab has started this process for one.
 func RunProgram() {
-	if os.Getenv(lab.Child) != "" {
-		lab.RunChild()
+	if os.Getenv(boundary.Child) != "" {
+		boundary.RunChild()
 	}
 }
 
@@ -41,7 +43,7 @@ func (l LabCompare) judgeFile(ctx context.Context, env Env, plan lab.Plan) error
 	began := time.Now()
 	fmt.Fprintf(env.Err, "lab: %s: %s\n", l.MineFile, planText(plan))
 	return env.withLab(ctx, func(s *backend.Stores) error {
-		results, err := lab.Judge(ctx, LabStores(env.Backend, s, env.Schema), program, []lab.Plan{plan},
+		results, err := boundary.Judge(ctx, LabStores(env.Backend, s, env.Schema), program, []lab.Plan{plan},
 			labProgress(env.Err))
 		if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 			return fmt.Errorf(
@@ -66,12 +68,12 @@ func (l LabCompare) judgeFile(ctx context.Context, env Env, plan lab.Plan) error
 func textOf(file []byte) string { return strings.TrimPrefix(string(file), "\ufeff") }
 
 // readProgram returns the program in a file, whose name ends with its language.
-func readProgram(file string) (p lab.Program, err error) {
+func readProgram(file string) (p program.Program, err error) {
 	source, err := os.ReadFile(file)
 	if err != nil {
 		return p, err
 	}
-	p = lab.Program{Language: strings.TrimPrefix(filepath.Ext(file), "."), Source: textOf(source)}
+	p = program.Program{Language: strings.TrimPrefix(filepath.Ext(file), "."), Source: textOf(source)}
 	if err = p.Validate(); err != nil {
 		err = fmt.Errorf("%s: %w", file, err)
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"miaosha/seckill/lab"
+	"miaosha/seckill/lab/experiments"
 	"miaosha/seckill/sandbox/sandboxtest"
 )
 
@@ -33,7 +34,7 @@ func TestEachDefenceKeepsItsInvariants(t *testing.T) {
 		"sweeper":                     {[]string{"I5"}, nil, 0},
 	} {
 		t.Run(without, func(t *testing.T) {
-			r, err := lab.RunWithout(t.Context(), stores, without)
+			r, err := experiments.RunWithout(t.Context(), stores, without)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -60,10 +61,10 @@ func TestEachDefenceKeepsItsInvariants(t *testing.T) {
 			}
 		})
 	}
-	if names := lab.Defences(); len(names) != 7 {
+	if names := experiments.Defences(); len(names) != 7 {
 		t.Errorf("this test knows seven defences, the lab has %v", names)
 	}
-	if _, err := lab.RunWithout(t.Context(), stores, "luck"); err == nil {
+	if _, err := experiments.RunWithout(t.Context(), stores, "luck"); err == nil {
 		t.Error("an unknown defence was left out")
 	}
 }

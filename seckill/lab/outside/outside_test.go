@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 	}
 	os.Setenv("MIAOSHA_SECRET", "of our own shop")
 	os.Setenv("SESSION_REDIS_URL", "redis://of.our.own.shop")
-	os.Exit(m.Run())
+	sandboxtest.Main(m)
 }
 
 func shop(kind string) {

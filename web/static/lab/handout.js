@@ -4,7 +4,7 @@ import { html, useEffect, useState } from '../lib/preact.js';
 import { get } from '../api.js';
 import { loadTexts, t } from '../i18n.js';
 import { lessons } from './lessons.js';
-import { nameOf, withCode } from './result.js';
+import { nameOf, pathOf, withCode } from './result.js';
 import { mount, setTitle } from '../shell.js';
 
 await loadTexts(
@@ -68,7 +68,7 @@ function useSources({ read, experiment }) {
 
 function Lines({ of: { text, file, source, marks } }) {
   const lines = source.split('\n');
-  return html`<div class="lines"><h3><code>seckill/lab/${file}</code></h3>${marks.map(([from, to], i) => html`<div key=${i} class="keep">
+  return html`<div class="lines"><h3><code>${pathOf(file)}</code></h3>${marks.map(([from, to], i) => html`<div key=${i} class="keep">
     <pre>${unindented(lines.slice(from - 1, to)).join('\n')}</pre><p>${withCode(t(text + '.lines')[i])}</p></div>`)}</div>`;
 }
 

@@ -81,3 +81,6 @@ export function Results({ results }) {
 
 // textOr returns the text of an experiment's row or figure, or of a race's step, or its name if it has no text.
 export const textOr = (key, name) => { const text = t(key + name); return text === key + name ? name : text; };
+
+// pathOf returns where a source of the lab is in the repository.
+export const pathOf = (file) => `seckill/lab/${file.startsWith('strategy_') ? 'strategies' : 'experiments'}/${file}`;

@@ -2,7 +2,7 @@
 import { html, useEffect, useLayoutEffect, useRef, useState } from '../lib/preact.js';
 import { loadTexts, t } from '../i18n.js';
 import { load } from '../lost.js';
-import { nameOf, withCode } from './result.js';
+import { nameOf, pathOf, withCode } from './result.js';
 
 const range = ([from, to]) => (from === to ? `${from}` : `${from}–${to}`);
 
@@ -49,7 +49,7 @@ export function Source({ of: { text, file, source, marks } }) {
     if (first) code.current.scrollTop = first.offsetTop - 60;
   }, [file]);
   return html`<figure class="source" data-test="source">
-    <figcaption><code>seckill/lab/${file}</code> <mark>${t('strategy.decide', { lines: marks.map(range).join(t('comma')) })}</mark></figcaption>
+    <figcaption><code>${pathOf(file)}</code> <mark>${t('strategy.decide', { lines: marks.map(range).join(t('comma')) })}</mark></figcaption>
     <div class="code" ref=${code} tabindex="0" role="region" aria-label=${file}><ol>${lines.map((line, i) => html`
       <li key=${i} class=${isMarked(i + 1) ? 'decides' : ''}>${isMarked(i + 1)
         ? html`<mark><code>${line || ' '}</code></mark>` : html`<code>${line || ' '}</code>`}</li>`)}</ol></div>

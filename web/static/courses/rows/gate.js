@@ -6,7 +6,7 @@ export default [
     "also": ["下单接口隐藏", "随机数", "RandomUtil", "getToken", "randomcode", "10秒", "无效访问", "非法访问", "接口加密", "密文", "逻辑收口", "MD5值", "verifyHash", "getVerifyHash", "秒杀验证值", "接口隐匿", "抢购接口隐匿", "createOrderWithVerifiedUrl", "createVerifiedOrder", "60s", "抢购脚本", "脚本", "md5DigestAsHex", "HASH_KEY", "DigestUtils", "秒杀接口地址的隐藏", "秒杀路径", "E/uuid", "刷秒杀接口", "随机字符串", "verifyHashInRedis", "miaosha_hash_", "CacheKey.HASH_KEY", "真实地址", "有效期", "token存入redis", "C/3600", "hash值与Redis中不符合", "验证用户合法性", "商品合法性", "getRandomString"],
     "zh": { "taught": "隐藏秒杀地址：随机路径、随机码、加盐 MD5、秒杀令牌", "ours": "地址就是令牌：用户、到期时间，以及对用户、秒杀、到期时间和会话算的 HMAC-SHA-256，有效 60 秒（`--path-ttl`）。验证只是计算，不查 Redis，所以编造的地址不花任何存储的力气；换了用户、会话或秒杀都不能用。\n锁的系列文章里，同一个人、同一件商品的 MD5 永远不变，盐一泄露谁都能自己算；它说 60 秒，代码里存 3,600 秒，用过也不删。这里的地址到期作废，没到期时再用一次，得到的是同一个排队号。畅购存随机码的 key 带着用户，取的时候却不带，照抄就谁也进不来。" },
     "en": { "taught": "Hidden address: random path, random code, salted MD5, sale token", "ours": "The address is the token: user, expiry, and an HMAC-SHA-256 over user, sale, expiry and session, valid for 60 s (`--path-ttl`). Checking it is arithmetic, not a lookup, so forged addresses cost Redis nothing; no other user, session or sale can use it.\nIn the articles on locks the MD5 of a user and an item is always the same, and anyone who has the salt can compute it; they say 60 s, keep it for 3,600 s, and do not delete it after use. An address here expires, and a second use before that receives the same ticket. Changgou stores the random code under a key with the user and reads one without, so as printed it lets no one in." },
-    "code": [["seckill/address/address.go", "Sign"], ["seckill/address/address.go", "Verify"], ["web/shop_purchase.go", "buy"], ["seckill/lab/experiment_address.go", "signedAddress"]],
+    "code": [["seckill/address/address.go", "Sign"], ["seckill/address/address.go", "Verify"], ["web/shop_purchase.go", "buy"], ["seckill/lab/experiments/experiment_address.go", "signedAddress"]],
     "see": ["lesson:address", "exercise:c-md5-address"],
     "run": ["go test -v -count 1 -run TestAddress ./seckill/address", "go test -v -count 1 -run TestWrongAddressNeverReachesRedis ./web"]
   },
@@ -15,7 +15,7 @@ export default [
     "words": ["秒杀大闸", "大闸", "令牌数量限制", "库存的五倍", "big gate", "gate factor", "tokens per unit"],
     "zh": { "taught": "秒杀大闸：每件库存只发若干个令牌", "ours": "同时有效的地址最多是剩余件数的 5 倍（`--gate-factor`），至少 64 个。文档里只有名字；通常的做法是每件发若干个令牌，发完就没了。这里的会过期，没用掉的让给排队的下一个，浪费过地址的人排到后面，所以囤地址的机器人挡不住别人。" },
     "en": { "taught": "The big gate: a limited number of tokens per unit", "ours": "At most five addresses per unit left are alive at once (`--gate-factor`), and at least 64. The document only has the name; usually each unit has a fixed number of tokens, which are used up for good. These expire, an unused one goes to the next in the queue, and users who wasted addresses come last, so bots that hoard addresses do not keep people out." },
-    "code": [["seckill/gate/scripts/path.lua", "FULL"], ["seckill/big_gate.go", "admit"], ["seckill/address/lot.go", "Wait"], ["seckill/lab/experiment_limits.go", "crowdAtGate"]],
+    "code": [["seckill/gate/scripts/path.lua", "FULL"], ["seckill/big_gate.go", "admit"], ["seckill/address/lot.go", "Wait"], ["seckill/lab/experiments/experiment_limits.go", "crowdAtGate"]],
     "see": ["lesson:limits"],
     "run": ["go test -v -count 1 -run 'TestBigGate|TestHoardersDelayPeople' ./seckill/gate"]
   },
@@ -45,7 +45,7 @@ export default [
     "also": ["A/接口限流", "A/guava", "网关限流", "防刷限流", "阻塞式", "非阻塞式", "C/限流", "恒定的速度", "RateLimiter.create(10)", "整体的流量", "稳定性", "放入令牌", "限流算法", "1000ms", "TimeUnit.MILLISECONDS", "打到数据库"],
     "zh": { "taught": "令牌桶 RateLimiter：acquire 等待，tryAcquire 不等", "ours": "`golang.org/x/time/rate` 就是 Go 的 RateLimiter，按用户和地址各一个，不等待（tryAcquire）：没有令牌就答 429 和 `Retry-After`。限流那一课比较三种：都等（acquire）一个也不拒绝，却排起没有上限的队，最后一个要等一秒多；都不等；最多等 100 毫秒。整个店铺的上限是在途请求数（`--max-in-flight`）和队列长度（`--qmax`），满了答 503；等待只发生在合并通道里，它只收 20 毫秒内处理得完的点击。" },
     "en": { "taught": "Token bucket (Guava RateLimiter): acquire waits, tryAcquire does not", "ours": "`golang.org/x/time/rate` is Go's RateLimiter, one for each user and each address, without waiting (tryAcquire): no token is answered with 429 and `Retry-After`. The lesson on limits compares three: if all wait (acquire), no request is refused, but the queue has no bound and the last ones wait for more than a second; none waits; all wait for 100 ms at most. The bounds of the whole shop are the requests in flight (`--max-in-flight`) and the queue (`--qmax`); full is a 503. Clicks wait only in their lane, which takes no more than it serves in 20 ms." },
-    "code": [["web/limit.go", "take"], ["seckill/seckill.go", "Admit"], ["seckill/lane.go", "full"], ["seckill/lab/experiment_token_bucket.go", "crowdAtBucket"]],
+    "code": [["web/limit.go", "take"], ["seckill/seckill.go", "Admit"], ["seckill/lane.go", "full"], ["seckill/lab/experiments/experiment_token_bucket.go", "crowdAtBucket"]],
     "see": ["lesson:limits"],
     "run": ["go test -v -count 1 -run 'TestOneUserIsLimited|TestBuysInFlightAreBounded' ./web"]
   },
@@ -65,7 +65,7 @@ export default [
     "also": ["恶意用户"],
     "zh": { "taught": "一个人有非常多的账号", "ours": "按用户限流挡不住它们：一万个账号，每个都规规矩矩。所以是几层：注册要短信验证码，一个手机号一个账号；网络地址也限流（`--ip-rate`）；取地址要先答题；大闸让同时有效的地址最多是剩余件数的 5 倍；开始后第一秒抽签，程序快没有用。实验里先到先得，快的程序拿走一半；抽签后少得多；每个机器人有十个账号时又拿走近一半，按手机号只进一次才回到原来的份额。手机号也成千上万，就要靠实名和人工审核，本店没有。" },
     "en": { "taught": "One person with very many accounts", "ours": "A limit for each user does not stop them: ten thousand accounts, each well behaved. So there are layers: an account needs a code by SMS, one for each phone; network addresses are limited too (`--ip-rate`); an address is granted after a sum; the big gate keeps at most five live addresses for each unit left; and requests in the first second are put in random order, so a fast program gains nothing. In the experiment, fast programs take half of the units under first come, first served, and far fewer in random order; with ten accounts for each bot they take nearly half again, and one entry for each phone brings them back to their share. Thousands of phones need identity checks and manual review, which this shop does not have." },
-    "code": [["seckill/address/lot.go", "turn"], ["web/limit_table.go", "rule"], ["user/code.go", "SendCode"], ["seckill/gate/scripts/path.lua", "FULL"], ["seckill/lab/experiment_fair.go", "runFair"]],
+    "code": [["seckill/address/lot.go", "turn"], ["web/limit_table.go", "rule"], ["user/code.go", "SendCode"], ["seckill/gate/scripts/path.lua", "FULL"], ["seckill/lab/experiments/experiment_fair.go", "runFair"]],
     "see": ["lesson:fair", "lesson:limits"],
     "run": ["go test -v -count 1 -run TestHoardersDelayPeople ./seckill/gate"]
   }

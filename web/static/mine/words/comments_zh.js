@@ -1,4 +1,4 @@
-// 实验室程序的注释，译成中文：键是注释的第一行，值是整段注释。源码见 seckill/lab/programs 和 seckill/lab/exercises。
+// 实验室程序的注释，译成中文：键是注释的第一行，值是整段注释。源码见 seckill/lab/strategies/programs 和 seckill/lab/exercises。
 export default {
   'comment.for-update with a lock on a number instead of a row. The program decides what the number means.': `和悲观锁一样，只是锁的不是一行，而是一个数字。这个数字代表什么，由程序自己约定。
 

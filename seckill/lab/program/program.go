@@ -1,0 +1,36 @@
+package program
+
+import (
+	"fmt"
+	"strings"
+
+	"miaosha/seckill/lab"
+)
+
+// Program is a strategy that a student wrote. Its functions are described in README.md, "Your own way".
+type Program struct {
+	Language string `json:"language"` // Lua or SQL
+	Source   string `json:"source"`   // at most MaxSource bytes
+}
+
+// Languages of a Program.
+const (
+	Lua = "lua"
+	SQL = "sql"
+)
+
+// MaxSource is the longest source of a Program, in bytes.
+const MaxSource = 64 << 10
+
+// Validate returns an InvalidError for an invalid field of a program. It does not read the source.
+func (p Program) Validate() error {
+	switch {
+	case p.Language != Lua && p.Language != SQL:
+		return lab.InvalidError{Field: "language", Reason: "lua or sql"}
+	case strings.TrimSpace(p.Source) == "":
+		return lab.InvalidError{Field: "source", Reason: "required"}
+	case len(p.Source) > MaxSource:
+		return lab.InvalidError{Field: "source", Reason: fmt.Sprintf("at most %d bytes", MaxSource)}
+	}
+	return nil
+}

@@ -1,0 +1,9 @@
+package strategies
+
+import (
+	"testing"
+
+	"miaosha/seckill/sandbox/sandboxtest"
+)
+
+func TestMain(m *testing.M) { sandboxtest.Main(m) }
