@@ -1,18 +1,17 @@
-// Package lab sells the same stock with every strategy that the courses teach, right and wrong ones.
-// Each strategy meets the same crowd on the same machine, and the lab counts the outcome.
+// Package lab is the core of the lab: it sells the same stock to the same crowd with whatever strategy it is given,
+// and counts the outcome in Postgres.
 //
-// Each Strategy has a file of its own, strategy_*.go, written to be read. Everything around it is
-// shared: a run creates a schema and Redis keys for one strategy, opens nodes (the processes of a
-// shop, each with its own connections), sends the crowd, injects the faults of the plan, and then
-// counts the orders in Postgres.
+// A run creates a schema and Redis keys for one strategy (namespace.go), opens nodes, the processes of a shop, each
+// with its own connections (node.go), sends the crowd (crowd.go), injects the faults of the plan, and then counts the
+// orders. A race records two clicks step by step (recorder.go). Of a student's program the judge believes nothing
+// (witness.go).
 //
-// No outcome is staged, but some moments are. Every strategy pauses for about a millisecond where
-// a shop would look up prices. Both clicks of a double click arrive at once, at two nodes. The
-// holder of redis-lock sometimes stalls for longer than the lock lives. A kill hits the node that
-// has just said yes.
+// No outcome is staged, but some moments are. Every strategy pauses for about a millisecond where a shop would look up
+// prices. Both clicks of a double click arrive at once, at two nodes. The holder of redis-lock sometimes stalls for
+// longer than the lock lives. A kill hits the node that has just said yes.
 //
-// The lab never touches the shop's tables, and its faults act on its own connections only. Package
-// seckill does not import it.
+// The core knows no strategy, experiment or exercise: those are in folders of their own, and import it. The lab never
+// touches the shop's tables, and its faults act on its own connections only. Package seckill does not import it.
 package lab
 
 import (

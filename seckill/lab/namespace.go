@@ -22,7 +22,7 @@ type Namespace struct {
 	Schema string
 	Admin  *pgx.Conn // holds the lock; its statements are not counted
 	role   string    // of the program that is judged; "" for strategies of ours
-	print  string    // what belongs to its judge, see program_witness.sql
+	print  string    // what belongs to its judge, see witness.sql
 	Redis  redis.UniversalClient
 }
 

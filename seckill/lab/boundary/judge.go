@@ -1,3 +1,8 @@
+// Package boundary runs a student's program, and is the only room of the lab that starts a process for one. Judge
+// gives each program a child process (child.go) and a Postgres of its own (package throwaway). The child has no secret
+// of the shop and no address of its stores in its environment, a limit of memory and of time of the processor, and a
+// Redis in its own memory. In the parent the guard (guard.go) ends statements that take too long. What the program did
+// is counted by the judge of package lab, over a connection that the program's role cannot reach.
 package boundary
 
 import (

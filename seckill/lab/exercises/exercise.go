@@ -1,3 +1,5 @@
+// Package exercises has the tasks for students' programs: the ladder, and the programs of courses that are to be
+// repaired. A task is a folder with texts in both languages, programs, and the crowds with their targets.
 package exercises
 
 import (

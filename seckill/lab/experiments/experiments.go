@@ -1,3 +1,6 @@
+// Package experiments measures what a crowd alone does not show: caches, queues, limits, pools, standbys. Each is in a
+// file experiment_*.go, compares variants of one thing, the worst first, and has a workspace of its own in the stores.
+// RunWithout sells with the shop's engine in a schema that lacks one of its defences.
 package experiments
 
 import (

@@ -1,3 +1,5 @@
+// Package labtest has what the tests of several rooms of the lab need: stores, small crowds, and the attacks on the
+// judge.
 package labtest
 
 import (

@@ -1,3 +1,6 @@
+// Package program is what a student's program can say: Lua, or SQL that is translated to it, the functions that it may
+// call (Calls), and how long it may take (Limits). It opens no connection and starts no process. Whoever runs a
+// program answers its calls: package boundary in a crowd, package schedules one step at a time.
 package program
 
 import (

@@ -1,3 +1,6 @@
+// Package schedules looks for the shortest schedule in which a student's program goes wrong: two or three buyers, one
+// statement at a time, few switches and faults. It works inside the child process of package boundary, on the stores
+// of that process.
 package schedules
 
 import (

@@ -1,3 +1,9 @@
+// Package strategies has the ways to sell a unit that courses teach, right and wrong ones. Each is in a file
+// strategy_*.go, written to be read: the pages show it. Its row in specs says how it goes wrong, and programs has the
+// same in Lua or SQL, to start from.
+//
+// A strategy embeds a lab.Node, which has its connections and arranges its moments. It imports the shop only to be the
+// shop.
 package strategies
 
 import (
