@@ -35,8 +35,8 @@ type Node struct {
 	lastStep int                   // its last step in the recorder
 }
 
-// ownProcess is a Strategy whose node is a process of its own.
-type ownProcess interface {
+// outsideProcess is a Strategy whose node is a process of an outside shop.
+type outsideProcess interface {
 	StartProcess(ctx context.Context) error // and waits until it can sell
 	KillProcess()                           // returns when it is gone
 }
@@ -117,7 +117,7 @@ func (n *Node) Kill() {
 		c.Close()
 	}
 	n.mu.Unlock()
-	if p, ok := n.strategy.(ownProcess); ok {
+	if p, ok := n.strategy.(outsideProcess); ok {
 		p.KillProcess()
 	}
 	n.stop()

@@ -74,7 +74,7 @@ func (n *Namespace) removeRole(ctx context.Context, number int64) (found bool, e
 	return true, nil
 }
 
-// removeKeys removes all keys of a run. A shop that is a program of its own chooses their names.
+// removeKeys removes all keys of a run. An outside shop chooses their names.
 func (n *Namespace) removeKeys(ctx context.Context, number int64) error {
 	server := redis.Cmdable(n.Redis)
 	if cluster, ok := n.Redis.(*redis.ClusterClient); ok { // the hash tag puts all of them on one server

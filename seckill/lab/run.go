@@ -156,7 +156,7 @@ func (r *run) startNode(ctx context.Context, i int) error {
 	if err != nil {
 		return err
 	}
-	if p, ok := n.strategy.(ownProcess); ok {
+	if p, ok := n.strategy.(outsideProcess); ok {
 		if err := p.StartProcess(ctx); err != nil {
 			n.closeConns()
 			return err

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Mine is the name of a program in a Result.
-const Mine = "mine"
+// Student is the Strategy in the Result of a program or of an outside shop.
+const Student = "mine"
 
 // Faults of a Plan for a program only.
 const (

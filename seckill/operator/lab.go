@@ -25,7 +25,7 @@ import (
 
 // Lab has the commands of the lab. Without a verb it compares strategies.
 type Lab struct {
-	Compare LabCompare `cmd:"" default:"withargs" help:"Send one crowd to each strategy, or to a shop of your own, and compare (lab without a verb)."`
+	Compare LabCompare `cmd:"" default:"withargs" help:"Send one crowd to each strategy, or to an outside shop, and compare (lab without a verb)."`
 	Grade   LabGrade   `cmd:"" help:"Judge the programs in a folder, or in one folder per student, by the exercises, and write a results.json for each."`
 }
 
@@ -39,8 +39,8 @@ type LabCompare struct {
 	Seed         uint64   `default:"1" help:"Seed of the crowd: order of arrival, double clicks, stalls."`
 	Seconds      int      `default:"10" help:"Time limit of one strategy."`
 	Processes    int      `default:"2" aliases:"nodes" help:"Processes of the shop that share the crowd."`
-	Mine         string   `placeholder:"COMMAND" help:"Judge a shop of your own, in any language, in place of the strategies. COMMAND starts one of its processes. The contract and working shops are in seckill/lab/starters."`
-	MineFile     string   `placeholder:"FILE" type:"existingfile" help:"Judge a program of your own, FILE.lua or FILE.sql, in place of the strategies, and show the shortest schedule that breaks it. More faults: lost-reply, redis-away and cancel. seckill/lab/README.md has its functions."`
+	Outside      string   `name:"mine" placeholder:"COMMAND" help:"Judge an outside shop, your own server in any language, in place of the strategies. COMMAND starts one of its processes. The contract and working shops are in seckill/lab/starters."`
+	Program      string   `name:"mine-file" placeholder:"FILE" type:"existingfile" help:"Judge a program, FILE.lua or FILE.sql, in place of the strategies, and show the shortest schedule that breaks it. More faults: lost-reply, redis-away and cancel. seckill/lab/README.md has its functions."`
 	JSON         bool     `name:"json" help:"Print only the results, as JSON."`
 	HTML         string   `name:"html" placeholder:"FILE" help:"Write a self-contained page with the results and each strategy's source."`
 }
@@ -55,21 +55,21 @@ func (l LabCompare) Run(ctx context.Context, env Env) error {
 		names = append(names, s.Name)
 	}
 	faults := lab.Faults()
-	if l.MineFile != "" {
+	if l.Program != "" {
 		faults = lab.ProgramFaults()
 	}
 	if err := cmp.Or(checkNames("strategies", l.Strategies, names),
 		checkNames("faults", l.Faults, faults)); err != nil {
 		return exitError{exitUsage, err}
 	}
-	if l.MineFile != "" {
-		return l.judgeFile(ctx, env, plan)
+	if l.Program != "" {
+		return l.judgeProgram(ctx, env, plan)
 	}
 	if err := asFlag(plan.Validate(names)); err != nil {
 		return err
 	}
-	if l.Mine != "" {
-		return l.judgeMine(ctx, env, plan)
+	if l.Outside != "" {
+		return l.judgeOutside(ctx, env, plan)
 	}
 	began, ways := time.Now(), len(names)
 	if len(l.Strategies) > 0 {
@@ -222,10 +222,9 @@ func dashIfZero(n int) string {
 	return fmt.Sprint(n)
 }
 
-// perOrder returns a number of calls; a shop of one's own makes them out of the lab's sight, unlike a program of one's
-// own.
+// perOrder returns a number of calls; an outside shop makes them out of the lab's sight, unlike a program.
 func perOrder(r lab.Result, calls float64) string {
-	if r.Strategy == lab.Mine && r.Verdict == nil {
+	if r.Strategy == lab.Student && r.Verdict == nil {
 		return "-"
 	}
 	return fmt.Sprintf("%.2f", calls)

@@ -78,7 +78,7 @@ func planTextZh(p lab.Plan) string {
 }
 
 // labVerdict returns the results in one sentence. They are good if every strategy ended, and without a fault those that
-// are right by design came out right. A shop of one's own has to be right under faults too.
+// are right by design came out right. An outside shop has to be right under faults too.
 func labVerdict(p lab.Plan, results []lab.Result) (good bool, w report.Words) {
 	right, wrong, byDesign := 0, map[string][]string{}, map[string]strategies.Info{}
 	for _, info := range strategies.All() {
@@ -92,7 +92,7 @@ func labVerdict(p lab.Plan, results []lab.Result) (good bool, w report.Words) {
 		if r.Lucky {
 			wrong["lucky"] = append(wrong["lucky"], r.Strategy)
 		}
-		good = good && r.Error == "" && (r.Right || r.Strategy != lab.Mine &&
+		good = good && r.Error == "" && (r.Right || r.Strategy != lab.Student &&
 			(!byDesign[r.Strategy].Right || len(p.Faults) > 0))
 		for kind, is := range map[string]bool{"oversold": r.Oversold > 0, "unsold": r.Unsold > 0 && !r.Slow,
 			"duplicates": r.Duplicates > 0, "lost": r.Lost > 0, "denied": r.Denied > 0,

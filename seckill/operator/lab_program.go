@@ -27,21 +27,21 @@ func RunProgram() {
 	}
 }
 
-// judgeFile judges a program in Lua or SQL.
-func (l LabCompare) judgeFile(ctx context.Context, env Env, plan lab.Plan) error {
-	if len(l.Strategies) > 0 || l.Mine != "" {
+// judgeProgram judges a program in Lua or SQL.
+func (l LabCompare) judgeProgram(ctx context.Context, env Env, plan lab.Plan) error {
+	if len(l.Strategies) > 0 || l.Outside != "" {
 		return exitError{exitUsage,
 			errors.New("--mine-file judges your program alone; leave out --strategies and --mine")}
 	}
 	if err := asFlag(plan.ValidateForProgram()); err != nil {
 		return err
 	}
-	program, err := readProgram(l.MineFile)
+	program, err := readProgram(l.Program)
 	if err != nil {
 		return exitError{exitUsage, err}
 	}
 	began := time.Now()
-	fmt.Fprintf(env.Err, "lab: %s: %s\n", l.MineFile, planText(plan))
+	fmt.Fprintf(env.Err, "lab: %s: %s\n", l.Program, planText(plan))
 	return env.withLab(ctx, func(s *backend.Stores) error {
 		results, err := boundary.Judge(ctx, LabStores(env.Backend, s, env.Schema), program, []lab.Plan{plan},
 			labProgress(env.Err))

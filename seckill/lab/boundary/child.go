@@ -136,7 +136,7 @@ func (j childJob) run(ctx context.Context, tell func(childNews)) *childProblem {
 // judgePlan searches a schedule that shows a fault, and then sends the crowd.
 func judgePlan(ctx context.Context, s lab.Stores, server *miniredis.Miniredis, code *glua.FunctionProto, p lab.Plan, stuck func(problem, text string),
 	report func(lab.Progress)) (lab.Result, error) {
-	p.Strategies = []string{lab.Mine}
+	p.Strategies = []string{lab.Student}
 	if p.Nodes == 0 {
 		p.Nodes = 2
 	}
@@ -170,7 +170,7 @@ func judgePlan(ctx context.Context, s lab.Stores, server *miniredis.Miniredis, c
 		}
 	})
 	shared := &run{code: code, print: out.write}
-	spec := &lab.Spec{Name: lab.Mine, Store: "both", Open: func(n *lab.Node) lab.Strategy { return newProcess(n, shared) }}
+	spec := &lab.Spec{Name: lab.Student, Store: "both", Open: func(n *lab.Node) lab.Strategy { return newProcess(n, shared) }}
 	result, err := lab.Run(ctx, s, p, spec, report)
 	stop()
 	clock.Wait()

@@ -312,7 +312,7 @@ func (p *place) runChild(ctx context.Context, judged program.Program, plans []la
 			report(*news.Progress)
 		case news.Result != nil && len(results) < len(plans):
 			results = append(results, *news.Result)
-			now := lab.Progress{Strategy: lab.Mine, Buyers: news.Result.Buyers, Answered: news.Result.Buyers, Sold: news.Result.Sold,
+			now := lab.Progress{Strategy: lab.Student, Buyers: news.Result.Buyers, Answered: news.Result.Buyers, Sold: news.Result.Sold,
 				Oversold: news.Result.Oversold, Elapsed: int64(news.Result.Seconds * 1000), Done: news.Result}
 			report(now)
 		case news.Problem != nil:

@@ -1,5 +1,5 @@
 // Package boundary runs a student's program, and is the only room of the lab that starts a process for one. Judge
-// gives each program a child process (child.go) and a Postgres of its own (package throwaway). The child has no secret
+// runs each program in a child process (child.go), with a Postgres of its own (package throwaway). The child has no secret
 // of the shop and no address of its stores in its environment, a limit of memory and of time of the processor, and a
 // Redis in its own memory. In the parent the guard (guard.go) ends statements that take too long. What the program did
 // is counted by the judge of package lab, over a connection that the program's role cannot reach.
@@ -46,6 +46,6 @@ func Judge(ctx context.Context, s lab.Stores, p program.Program, plans []lab.Pla
 }
 
 func failedResult(p lab.Plan, problem, text string) lab.Result {
-	return lab.Result{Strategy: lab.Mine, Stock: p.Stock, Buyers: p.Buyers, Unsold: min(p.Stock, p.Buyers), Error: text,
+	return lab.Result{Strategy: lab.Student, Stock: p.Stock, Buyers: p.Buyers, Unsold: min(p.Stock, p.Buyers), Error: text,
 		Verdict: &lab.Verdict{Kind: lab.Failed, Problem: problem, Steps: []lab.ScheduleStep{}}}
 }

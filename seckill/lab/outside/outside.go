@@ -1,4 +1,4 @@
-// Package outside runs a shop that is a program of its own, written in any language. The lab sends buyers to its
+// Package outside judges an outside shop: the student's own server, in any language. The lab sends buyers to its
 // processes and kills one of them.
 //
 // A process finds a port of 127.0.0.1 in the variable PORT and answers three calls there:
@@ -38,7 +38,7 @@ const (
 	connections = 64 // to one process at one time, as from a load balancer; other clicks wait for one
 )
 
-// Shop is a program whose processes sell from the same stores.
+// Shop is an outside shop: its processes sell from the same stores.
 type Shop struct {
 	command    string
 	output     io.Writer
@@ -221,7 +221,7 @@ func (p *Process) Stop(ctx context.Context) (err error) {
 	return fmt.Errorf("process %d: POST /end: %w: want 200 when the accepted work is done%s", p.number, err, p.lines.last())
 }
 
-// ownEnvironment returns our environment without the settings of our own shop.
+// ownEnvironment returns our environment without the settings of this shop.
 func ownEnvironment() []string {
 	return slices.DeleteFunc(os.Environ(), func(v string) bool {
 		name, _, _ := strings.Cut(v, "=")

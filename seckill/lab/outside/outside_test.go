@@ -20,8 +20,8 @@ func TestMain(m *testing.M) {
 	if kind, ok := os.LookupEnv("SHOP"); ok {
 		shop(kind)
 	}
-	os.Setenv("MIAOSHA_SECRET", "of our own shop")
-	os.Setenv("SESSION_REDIS_URL", "redis://of.our.own.shop")
+	os.Setenv("MIAOSHA_SECRET", "of this shop")
+	os.Setenv("SESSION_REDIS_URL", "redis://of.this.shop")
 	sandboxtest.Main(m)
 }
 
@@ -94,7 +94,7 @@ func TestReadyMayTakeLong(t *testing.T) {
 	start(t, s)
 }
 
-// Replies are yes, no, or none. What a process prints is passed on, and it does not see the settings of our own shop.
+// Replies are yes, no, or none. What a process prints is passed on, and it does not see the settings of this shop.
 func TestProcessAnswers(t *testing.T) {
 	t.Parallel()
 	s, output := open(t, "right")

@@ -26,8 +26,8 @@ type process interface {
 // startProcess starts a process of a shop with these variables in its environment, and waits until it can sell.
 type startProcess func(ctx context.Context, env []string) (process, error)
 
-// Run sends the crowd of a plan to a shop that is a program of its own, counts the outcome in Postgres, and returns
-// one Result, of the strategy Mine. It starts the processes one after the other. Of the faults only Kill reaches such a
+// Run sends the crowd of a plan to an outside shop, counts the outcome in Postgres, and returns
+// one Result, of the strategy lab.Student. It starts the processes one after the other. Of the faults only Kill reaches such a
 // shop: right after half of the promises it kills a process and starts another one in its place. Result has no SQLPerOrder
 // and no RedisPerOrder.
 //
@@ -55,11 +55,11 @@ func run(ctx context.Context, s lab.Stores, p lab.Plan, start startProcess, repo
 	}
 	for _, fault := range p.Faults {
 		if fault != lab.Kill {
-			return result, lab.InvalidError{Field: "faults", Reason: fmt.Sprintf("%s does not reach a shop of your own, which has its own connections; only %s does", fault, lab.Kill)}
+			return result, lab.InvalidError{Field: "faults", Reason: fmt.Sprintf("%s does not reach an outside shop, which has its own connections; only %s does", fault, lab.Kill)}
 		}
 	}
 	o := &shared{stores: s, start: start}
-	spec := &lab.Spec{Name: lab.Mine, Open: func(n *lab.Node) lab.Strategy { return &node{Node: n, shared: o, running: ctx} }}
+	spec := &lab.Spec{Name: lab.Student, Open: func(n *lab.Node) lab.Strategy { return &node{Node: n, shared: o, running: ctx} }}
 	return lab.Run(ctx, s, p, spec, report)
 }
 
@@ -135,7 +135,7 @@ func redisURL(c redis.UniversalClient) (string, error) {
 	case *redis.Client:
 		o := c.Options()
 		if !strings.Contains(o.Addr, ":") { // go-redis calls a client behind sentinels FailoverClient
-			return "", fmt.Errorf("the lab's Redis has no address of its own (%s): a shop of your own needs one", o.Addr)
+			return "", fmt.Errorf("the lab's Redis has no address of its own (%s): an outside shop needs one", o.Addr)
 		}
 		return at(o.Addr, o.Username, o.Password, o.DB, o.TLSConfig != nil), nil
 	case *redis.ClusterClient:

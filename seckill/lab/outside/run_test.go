@@ -18,19 +18,19 @@ import (
 	"miaosha/seckill/lab/labtest"
 )
 
-// ownShop stands for a shop of one's own. Its processes are in this one, and have only what their environment names.
-type ownShop struct {
-	buy     func(ctx context.Context, p *ownProc, user int64) (bool, error)
+// fakeShop stands for an outside shop. Its processes are in this one, and have only what their environment names.
+type fakeShop struct {
+	buy     func(ctx context.Context, p *fakeProcess, user int64) (bool, error)
 	refuses error // of the start of a third process
 	stopErr error // of the first one's end
 
 	mu  sync.Mutex
-	all []*ownProc
+	all []*fakeProcess
 }
 
-// ownProc is such a process.
-type ownProc struct {
-	shop   *ownShop
+// fakeProcess is such a process.
+type fakeProcess struct {
+	shop   *fakeShop
 	env    map[string]string
 	db     *pgxpool.Pool
 	rdb    *redis.Client
@@ -42,13 +42,13 @@ type ownProc struct {
 	promised []int64 // orders that are not written yet
 }
 
-func (s *ownShop) start(ctx context.Context, env []string) (process, error) {
+func (s *fakeShop) start(ctx context.Context, env []string) (process, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.all) == 2 && s.refuses != nil {
 		return nil, s.refuses
 	}
-	p := &ownProc{shop: s, env: map[string]string{}}
+	p := &fakeProcess{shop: s, env: map[string]string{}}
 	for _, v := range env {
 		name, value, _ := strings.Cut(v, "=")
 		p.env[name] = value
@@ -70,14 +70,14 @@ func (s *ownShop) start(ctx context.Context, env []string) (process, error) {
 	return p, p.rdb.SetNX(ctx, p.env["KEY_PREFIX"]+"a name of its own", 1, 0).Err()
 }
 
-func (p *ownProc) Buy(ctx context.Context, user int64) (bool, error) {
+func (p *fakeProcess) Buy(ctx context.Context, user int64) (bool, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(p.life, cancel)()
 	return p.shop.buy(ctx, p, user)
 }
 
-func (p *ownProc) Kill() {
+func (p *fakeProcess) Kill() {
 	p.end()
 	p.killed = true
 	p.rdb.Close()
@@ -85,7 +85,7 @@ func (p *ownProc) Kill() {
 }
 
 // Stop writes the orders that the process has promised.
-func (p *ownProc) Stop(ctx context.Context) (err error) {
+func (p *fakeProcess) Stop(ctx context.Context) (err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, user := range p.promised {
@@ -101,7 +101,7 @@ func (p *ownProc) Stop(ctx context.Context) (err error) {
 }
 
 // The ways to sell of the tests.
-func naively(ctx context.Context, p *ownProc, user int64) (bool, error) {
+func naively(ctx context.Context, p *fakeProcess, user int64) (bool, error) {
 	var stock int
 	if err := p.db.QueryRow(ctx, `select stock from item`).Scan(&stock); err != nil || stock <= 0 {
 		return false, err
@@ -113,7 +113,7 @@ func naively(ctx context.Context, p *ownProc, user int64) (bool, error) {
 	return err == nil, err
 }
 
-func rightly(ctx context.Context, p *ownProc, user int64) (yes bool, err error) {
+func rightly(ctx context.Context, p *fakeProcess, user int64) (yes bool, err error) {
 	err = pgx.BeginFunc(ctx, p.db, func(tx pgx.Tx) error {
 		var left bool
 		if err := tx.QueryRow(ctx, `select stock > 0 from item for update`).Scan(&left); err != nil {
@@ -130,13 +130,13 @@ func rightly(ctx context.Context, p *ownProc, user int64) (yes bool, err error) 
 }
 
 // silently sells, and tells no buyer.
-func silently(ctx context.Context, p *ownProc, user int64) (bool, error) {
+func silently(ctx context.Context, p *fakeProcess, user int64) (bool, error) {
 	_, err := rightly(ctx, p, user)
 	return false, err
 }
 
 // fromMemory promises a unit, and writes the order at its end.
-func fromMemory(ctx context.Context, p *ownProc, user int64) (bool, error) {
+func fromMemory(ctx context.Context, p *fakeProcess, user int64) (bool, error) {
 	has, err := p.rdb.SIsMember(ctx, p.env["KEY_PREFIX"]+"users", user).Result()
 	if err != nil || has {
 		return has, err
@@ -150,26 +150,26 @@ func fromMemory(ctx context.Context, p *ownProc, user int64) (bool, error) {
 	return true, p.rdb.SAdd(ctx, p.env["KEY_PREFIX"]+"users", user).Err()
 }
 
-// A shop of one's own meets the crowd of the strategies and is counted as they are. A kill reaches it, and another process
+// An outside shop meets the crowd of the strategies and is counted as they are. A kill reaches it, and another process
 // comes in place of the killed one. Nothing of it is left.
 func TestOutsideIsJudged(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name   string
-		shop   *ownShop
+		shop   *fakeShop
 		double int
 		faults []string
 		right  bool
 		failed string
 		error  string
 	}{
-		{name: "naive", shop: &ownShop{buy: naively}, failed: lab.Oversold},
-		{name: "always says no", shop: &ownShop{buy: silently}},
-		{name: "right", shop: &ownShop{buy: rightly}, double: 60, faults: []string{lab.Kill}, right: true},
-		{name: "writes at its end", shop: &ownShop{buy: fromMemory}, right: true},
-		{name: "loses its memory", shop: &ownShop{buy: fromMemory}, faults: []string{lab.Kill}, failed: lab.Lost},
-		{name: "is not replaced", shop: &ownShop{buy: rightly, refuses: errors.New("no such class")}, faults: []string{lab.Kill}, error: "no process in place of the killed one: no such class"},
-		{name: "ended by itself", shop: &ownShop{buy: rightly, stopErr: errors.New("exit 1")}, error: "exit 1"},
+		{name: "naive", shop: &fakeShop{buy: naively}, failed: lab.Oversold},
+		{name: "always says no", shop: &fakeShop{buy: silently}},
+		{name: "right", shop: &fakeShop{buy: rightly}, double: 60, faults: []string{lab.Kill}, right: true},
+		{name: "writes at its end", shop: &fakeShop{buy: fromMemory}, right: true},
+		{name: "loses its memory", shop: &fakeShop{buy: fromMemory}, faults: []string{lab.Kill}, failed: lab.Lost},
+		{name: "is not replaced", shop: &fakeShop{buy: rightly, refuses: errors.New("no such class")}, faults: []string{lab.Kill}, error: "no process in place of the killed one: no such class"},
+		{name: "ended by itself", shop: &fakeShop{buy: rightly, stopErr: errors.New("exit 1")}, error: "exit 1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -183,7 +183,7 @@ func TestOutsideIsJudged(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if r.Right != c.right || c.failed != "" && labtest.Failures(r)[c.failed] == 0 || r.Error != c.error || r.Strategy != lab.Mine || reports == 0 {
+			if r.Right != c.right || c.failed != "" && labtest.Failures(r)[c.failed] == 0 || r.Error != c.error || r.Strategy != lab.Student || reports == 0 {
 				t.Errorf("%d reports, %+v", reports, r)
 			}
 			started, killed := len(c.shop.all), 0
@@ -225,7 +225,7 @@ func TestOutsideHasRightsInItsSchemaOnly(t *testing.T) {
 	t.Parallel()
 	s := labtest.Stores(t)
 	codes := map[string]string{}
-	shop := &ownShop{buy: func(ctx context.Context, p *ownProc, user int64) (bool, error) {
+	shop := &fakeShop{buy: func(ctx context.Context, p *fakeProcess, user int64) (bool, error) {
 		for _, sql := range []string{`select stock from item`, `alter table orders add unit int`, `create table mine (id int)`,
 			`select * from public.users`, `create table public.mine (id int)`, `create role other`, `create schema other`} {
 			codes[sql] = ""
@@ -261,12 +261,12 @@ func TestOutsideErrors(t *testing.T) {
 			t.Errorf("%s: %v", fault, err)
 		}
 	}
-	shop, p := &ownShop{buy: rightly, refuses: errors.New("no such class")}, lab.Plan{Buyers: 10, Stock: 1, Seconds: lab.MaxSeconds, Nodes: 3}
+	shop, p := &fakeShop{buy: rightly, refuses: errors.New("no such class")}, lab.Plan{Buyers: 10, Stock: 1, Seconds: lab.MaxSeconds, Nodes: 3}
 	if _, err := run(t.Context(), s, p, shop.start, nil); !errors.Is(err, shop.refuses) {
 		t.Error(err)
 	}
 	stopped, stop := context.WithCancel(t.Context())
-	shop = &ownShop{buy: func(ctx context.Context, _ *ownProc, _ int64) (bool, error) {
+	shop = &fakeShop{buy: func(ctx context.Context, _ *fakeProcess, _ int64) (bool, error) {
 		stop()
 		<-ctx.Done()
 		return false, ctx.Err()

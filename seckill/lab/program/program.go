@@ -10,7 +10,7 @@ import (
 	"miaosha/seckill/lab"
 )
 
-// Program is a strategy that a student wrote. Its functions are described in README.md, "Your own way".
+// Program is a strategy that a student wrote. Its functions are described in ../README.md, "A program".
 type Program struct {
 	Language string `json:"language"` // Lua or SQL
 	Source   string `json:"source"`   // at most MaxSource bytes

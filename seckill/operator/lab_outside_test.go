@@ -114,7 +114,7 @@ func TestStartersAreJudged(t *testing.T) {
 			right := s.command(t, solved(t, folder, s.source, dir), dir)
 			page := filepath.Join(dir, "mine.html")
 			for seed := 1; seed <= seeds; seed++ {
-				if r := judge(wrong, seed, "--html", page); r.Right || r.Oversold == 0 || r.Strategy != lab.Mine {
+				if r := judge(wrong, seed, "--html", page); r.Right || r.Oversold == 0 || r.Strategy != lab.Student {
 					t.Errorf("seed %d: as it is: %+v", seed, r)
 				}
 				if r := judge(right, seed, "--faults", "kill"); !r.Right || r.Sold != 20 {
@@ -130,7 +130,7 @@ func TestStartersAreJudged(t *testing.T) {
 }
 
 // What cannot be judged is said: a program that ends, a fault that does not reach it, strategies beside it.
-func TestMineThatCannotBeJudged(t *testing.T) {
+func TestOutsideShopsThatCannotBeJudged(t *testing.T) {
 	t.Parallel()
 	env := outsideEnv(t)
 	for _, c := range []struct {
@@ -139,7 +139,7 @@ func TestMineThatCannotBeJudged(t *testing.T) {
 		want string
 	}{
 		{[]string{"--mine", "echo no such class; exit 3"}, 1, "the program ended before it was ready (exit status 3)\nthe last lines that it printed:\n  no such class\n"},
-		{[]string{"--mine", "true", "--faults", "redis-pause"}, 2, "--faults: redis-pause does not reach a shop of your own"},
+		{[]string{"--mine", "true", "--faults", "redis-pause"}, 2, "--faults: redis-pause does not reach an outside shop"},
 		{[]string{"--mine", "true", "--strategies", "guard"}, 2, "--strategies: --mine judges your shop alone"},
 		{[]string{"--mine", "true", "--processes", "9"}, 2, "--processes: 0 to 8"},
 	} {

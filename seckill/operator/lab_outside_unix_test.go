@@ -19,7 +19,7 @@ import (
 
 // Ctrl-C ends the processes of the shop and removes what the run has made. After kill -9 of the command the processes end
 // too (on Linux), and the next run removes the rest.
-func TestMineLeavesNothingBehind(t *testing.T) {
+func TestOutsideShopsLeaveNothingBehind(t *testing.T) {
 	t.Parallel()
 	dir, env := t.TempDir(), outsideEnv(t)
 	shop := goShop(t, absolute(startersDir+"/go/shop.go"), dir)

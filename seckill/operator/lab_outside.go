@@ -12,13 +12,13 @@ import (
 	"miaosha/seckill/lab/outside"
 )
 
-// judgeMine sends the crowd to a shop that is a program of its own.
-func (l LabCompare) judgeMine(ctx context.Context, env Env, plan lab.Plan) error {
+// judgeOutside sends the crowd to an outside shop.
+func (l LabCompare) judgeOutside(ctx context.Context, env Env, plan lab.Plan) error {
 	if len(l.Strategies) > 0 {
 		return exitError{exitUsage, errors.New("--strategies: --mine judges your shop alone; leave out one of the two")}
 	}
-	began, shop := time.Now(), outside.New(l.Mine, env.Err)
-	fmt.Fprintf(env.Err, "lab: %s: %s\n", l.Mine, planText(plan))
+	began, shop := time.Now(), outside.New(l.Outside, env.Err)
+	fmt.Fprintf(env.Err, "lab: %s: %s\n", l.Outside, planText(plan))
 	return env.withOwnLab(ctx, func(s *backend.Stores) error {
 		result, err := outside.Run(ctx, LabStores(env.Backend, s, env.Schema), plan, shop, labProgress(env.Err))
 		if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
