@@ -13,19 +13,19 @@ import (
 	"miaosha/seckill/lab"
 )
 
-// outbox takes the unit in Redis as lua does, and the script leaves a message there: "prepared". The
-// order and a line of the stock log (库存流水) are one transaction. Then the message is removed. One that
-// stays is of a slow or dead process: the check-back (回查) puts its unit back if the log has no line.
+// outbox takes the unit in Redis as lua does, and the script leaves a message there: "prepared". The order and a
+// line of the stock log (库存流水) are one transaction. Then the message is removed. One that stays is of a slow or
+// dead process: the check-back (回查) puts its unit back if the log has no line.
 //
-// Right, also when a process dies: its units are on sale again after 0.3 s. To find no line is not
-// enough, since a slow process may still write it. So the check-back writes a line itself, "not sold",
-// and the primary key decides who was first: the late transaction fails, and its order with it.
+// Right, also when a process dies: its units are on sale again after 0.3 s. To find no line is not enough, since a
+// slow process may still write it. So the check-back writes a line itself, "not sold", and the primary key decides
+// who was first: the late transaction fails, and its order with it.
 //
-// Its price: a unit of a dead process is away for a while. The buyers who are refused meanwhile must
-// press again while the page shows units (see refillIncr).
+// Its price: a unit of a dead process is away for a while. The buyers who are refused meanwhile must press again
+// while the page shows units (see refillIncr).
 //
-// In the field: the stock log of a course's transactional messages in RocketMQ, whose broker asks for
-// the state. Our shop's journal holds such messages too, but another process finishes the order.
+// In the field: the stock log of a course's transactional messages in RocketMQ, whose broker asks for the state.
+// Our shop's journal holds such messages too, but another process finishes the order.
 type outbox struct{ redisStock }
 
 //lab:here
@@ -87,9 +87,8 @@ func (s outbox) Buy(ctx context.Context, user int64) (bool, error) {
 
 // Run checks back, 50 times a second.
 func (s outbox) Run(ctx context.Context) (err error) {
-	for err == nil && ctx.Err() == nil {
+	for ; err == nil && ctx.Err() == nil; err = s.checkBack(context.WithoutCancel(ctx)) {
 		lab.Pause(ctx, 20*time.Millisecond)
-		err = s.checkBack(context.WithoutCancel(ctx))
 	}
 	return err
 }
@@ -103,8 +102,7 @@ func (s outbox) checkBack(ctx context.Context) error {
 		//lab:here
 		err := s.DB.QueryRow(ctx, `
 			insert into stock_log (id, sold) values ($1, false)
-			on conflict (id) do update set id = excluded.id
-			returning sold`, id).Scan(&sold)
+			on conflict (id) do update set id = excluded.id returning sold`, id).Scan(&sold)
 		if err == nil { // if not sold, the script puts the unit back
 			err = removeMessage.Run(ctx, s.Redis, s.keys(), message, user, sold).Err()
 		}
