@@ -33,7 +33,7 @@ func attackerScenarios() []scenario {
 	hoarded := crowd
 	hoarded.fetchesPath, hoarded.cancels, hoarded.pays = 100, 0, 0
 	rows := []scenario{
-		{name: "150 accounts hoard addresses", detail: "and buy nothing; an address is good for 2 s", crowd: hoarded,
+		{name: "150 accounts hoard addresses", detail: "and buy nothing; an address is valid for 2 s", crowd: hoarded,
 			setup: setup{env: []string{"MIAOSHA_PATH_TTL=2s"}}, run: attack(6*time.Second, hoardAddresses)},
 		{name: "two addresses take every connection", detail: "idle, with half a header and with half a body", crowd: crowd, checksResources: true,
 			setup: setup{env: []string{"MIAOSHA_MAX_CONNS=600"}}, run: attack(5*time.Second, holdConnections)},

@@ -15,7 +15,7 @@ import (
 // journalScenarios returns the scenario with journal entries that cannot be settled.
 func journalScenarios() []scenario {
 	return []scenario{
-		{name: "poison messages in the journal", detail: "of nobody, of a process that never was, and of one that lives", poison: true, crowd: defaultPlan,
+		{name: "poison messages in the journal", detail: "without an owner, of a process that never was, and of one that lives", poison: true, crowd: defaultPlan,
 			run: func(env *Environment, c *Crowd) {
 				living := env.living()
 				for n, owner := range []string{"", "none", living[0], "", living[1]} {
