@@ -139,8 +139,8 @@ const (
 // NewLab returns an idle Lab on these stores.
 func NewLab(stores lab.Stores, log *slog.Logger) *Lab {
 	return &Lab{log: log, added: make(chan struct{}, 1), strategies: strategies.All(), stores: stores,
-		runPlan: strategies.Run, race: strategies.Race, experiment: experiments.Run, judge: boundary.Judge, exercise: exercises.Judge,
-		without: experiments.RunWithout}
+		runPlan: strategies.Run, race: strategies.Race,
+		experiment: experiments.Run, judge: boundary.Judge, exercise: exercises.Judge, without: experiments.RunWithout}
 }
 
 // Run does the lab's jobs until ctx ends, and then stops the current one and those that wait.
