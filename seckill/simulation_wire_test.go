@@ -150,9 +150,6 @@ func newRedisServer() *redisServer {
 	return s
 }
 
-// now returns the time of this Redis.
-func (s *redisServer) now() time.Time { return time.UnixMicro(time.Now().UnixMicro()) }
-
 // reads are the commands that write nothing.
 var reads = map[string]bool{"HELLO": true, "CLIENT": true, "PING": true, "SELECT": true, "TIME": true, "HMGET": true, "XLEN": true,
 	"XRANGE": true, "HGETALL": true, "HSCAN": true}

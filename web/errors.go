@@ -81,8 +81,8 @@ var refusals = []refusal{
 	{err: errNotLoggedIn, status: 401, code: "not_logged_in", zh: "请先登录", en: "Please log in first"},
 	{err: user.ErrNoSession, status: 401, code: "not_logged_in", zh: "请先登录", en: "Please log in first"},
 	{err: errOtherUser, status: 409, code: "other_user", zh: "这个浏览器已换了登录账号，刚才的操作没有执行。请刷新页面，用当前账号继续",
-		en: "This browser is now logged in to another account, so nothing was done. Reload the page to go on " +
-			"with that account"},
+		en: "This browser is now logged in to another account, so nothing was done. Reload the page " +
+			"to go on with that account"},
 	{err: user.ErrWrongPassword, status: 401, code: "wrong_password", zh: "手机号或密码错误",
 		en: "Wrong phone number or password"},
 	{err: user.ErrWrongCode, status: 403, code: "wrong_code", zh: "短信验证码错误或已过期",

@@ -293,7 +293,7 @@ func TestLabLeavesRoomForOtherAddresses(t *testing.T) {
 			}
 		}
 		a := l.another().post("/api/lab/run", aRun)
-		if want := "32 runs from your network wait for the lab already: run yours when one of them has ended"; a.Status != 429 || a.Code != "too_many_here" || a.Msg != want || a.RetryAfter == "" {
+		if want := "32 runs from your network are already in the queue; start yours when one of them has finished"; a.Status != 429 || a.Code != "too_many_here" || a.Msg != want || a.RetryAfter == "" {
 			t.Errorf("beyond the places of an address: %+v", a)
 		}
 		for range 60 {

@@ -330,7 +330,7 @@ func TestALogInThatEndsDuringAForm(t *testing.T) {
 	v.enters("#address", "在尤许何的家里", "e.select()")
 	v.isLoggedOut()
 	v.clicks("save-address")
-	v.shows("ended", "You are logged out. What you have typed is still here: log in again in a new tab, then come back and send it. Log in")
+	v.shows("ended", "You have been logged out. What you typed is still here: log in again in a new tab, then come back and submit it. Log in")
 	v.shoots("ended-en")
 	second.goTo("/login.html")
 	second.isLoggedIn(p.token)

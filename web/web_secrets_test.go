@@ -31,7 +31,7 @@ func leaks(text string, secrets map[string]string) (found []string) {
 }
 
 // consoleLine matches what --sms console prints instead of sending an SMS. It is not part of the log.
-var consoleLine = regexp.MustCompile(`(?m)^sms to \d+: your code is (\d{6}), good for \S+\n`)
+var consoleLine = regexp.MustCompile(`(?m)^sms to \d+: your code is (\d{6}), valid for \S+\n`)
 
 // The shop prints no password, code, session, phone, hidden address or key, at any log level and in any
 // log format.
