@@ -16,9 +16,9 @@ const (
 	smallestText = 32
 )
 
-// Bounded returns v as JSON of at most size bytes, and whether something was left out. What a program prints, names, raises or reads back
-// from its tables is as long as the program likes. Each text is cut first, and says so in its last words; if that is not enough,
-// texts and then lists become shorter.
+// Bounded returns v as JSON of at most size bytes, and whether something was left out. What a program prints, names,
+// raises or reads back from its tables is as long as the program likes. Each text is cut first, and says so in its last
+// words; if that is not enough, texts and then lists become shorter.
 func Bounded(v any, size int) (raw json.RawMessage, cut bool, err error) {
 	if raw, err = json.Marshal(v); err != nil {
 		return nil, false, fmt.Errorf("encode a result: %w", err)
@@ -91,5 +91,6 @@ func (b *bound) string(text string) string {
 	for !utf8.ValidString(kept) {
 		kept = kept[:len(kept)-1]
 	}
-	return fmt.Sprintf("%s … （其余 %d 个字符未显示 / %[2]d more characters are not shown）", kept, utf8.RuneCountInString(text[len(kept):]))
+	return fmt.Sprintf("%s … （其余 %d 个字符未显示 / %[2]d more characters are not shown）", kept,
+		utf8.RuneCountInString(text[len(kept):]))
 }

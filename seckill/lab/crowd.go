@@ -205,7 +205,8 @@ func answerText(yes bool, err error) string {
 	return "no"
 }
 
-// EndedTooLate is the error of a run that shows nothing of the end of a sale: on a busy machine the sale may be sold out first.
+// EndedTooLate is the error of a run that shows nothing of the end of a sale: on a busy machine the sale may be sold
+// out first.
 const EndedTooLate = "all units were sold before the sale could be ended: run it again"
 
 // count compares the replies with the orders in Postgres.
@@ -260,13 +261,14 @@ func (r *run) count(ctx context.Context, o *outcome) (Result, error) {
 	} else if o.replaceErr != nil {
 		res.Error = fmt.Sprintf("no process in place of the killed one: %v", o.replaceErr)
 	} else if o.unanswered > 0 {
-		res.Error = fmt.Sprintf("%d clicks received no reply within %d s; the last error: %v", o.unanswered, p.Seconds, o.lastErr)
+		res.Error = fmt.Sprintf("%d clicks received no reply within %d s; the last error: %v", o.unanswered,
+			p.Seconds, o.lastErr)
 	}
 	return res, nil
 }
 
-// excused reports whether the answer no to a buyer who has an order may be due to a fault. An order that a program has written
-// after that answer is not: it fills up what the program has lost.
+// excused reports whether the answer no to a buyer who has an order may be due to a fault. An order that a program has
+// written after that answer is not: it fills up what the program has lost.
 func (r *run) excused(user int64, o *outcome) bool {
 	if !r.Plan.endsReplies() {
 		return false

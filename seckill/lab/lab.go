@@ -30,11 +30,15 @@ import (
 // Stores names the servers that the lab uses. The lab opens its own connections to both.
 type Stores struct {
 	DatabaseURL string
-	Redis       redis.UniversalClient                                  // read for its address: a Client or a ClusterClient
-	JudgeURL    string                                                 // of a superuser, where the role of DatabaseURL is that of a program; "" for strategies of ours
-	Schema      string                                                 // the text of schema.sql, for the strategy shop
-	Audit       func(context.Context, *pgxpool.Pool) ([]Broken, error) // checks the rows of such a schema, for RunWithout
-	Throwaway   func(context.Context) (throwaway.Programs, error)      // the Postgres that Judge runs for each program; nil for none
+	// read for its address: a Client or a ClusterClient
+	Redis redis.UniversalClient
+	// of a superuser, where the role of DatabaseURL is that of a program; "" for strategies of ours
+	JudgeURL string
+	Schema   string // the text of schema.sql, for the strategy shop
+	// checks the rows of such a schema, for RunWithout
+	Audit func(context.Context, *pgxpool.Pool) ([]Broken, error)
+	// the Postgres that Judge runs for each program; nil for none
+	Throwaway func(context.Context) (throwaway.Programs, error)
 }
 
 // Faults of a Plan.
@@ -108,25 +112,27 @@ func (p Plan) Validate(strategies []string) error {
 
 func (p Plan) Has(fault string) bool { return slices.Contains(p.Faults, fault) }
 
-// endsReplies reports whether a fault of the plan ends replies, or a cancellation outdates them: a buyer's last answer is then not what
-// the shop knows.
+// endsReplies reports whether a fault of the plan ends replies, or a cancellation outdates them: a buyer's last answer
+// is then not what the shop knows.
 func (p Plan) endsReplies() bool {
 	return slices.ContainsFunc([]string{Kill, LostReply, RedisAway, Cancel}, p.Has)
 }
 
 // Result is the outcome of one strategy.
 type Result struct {
-	Strategy      string  `json:"strategy"`
-	Stock         int     `json:"stock"`
-	Buyers        int     `json:"buyers"`
-	Sold          int     `json:"sold"`            // orders in the database
-	Oversold      int     `json:"oversold"`        // orders beyond the stock
-	Unsold        int     `json:"unsold"`          // units without an order although a buyer got none
-	Duplicates    int     `json:"duplicates"`      // orders beyond a buyer's first
-	Lost          int     `json:"lost"`            // buyers who were told yes and have no order at the end
-	Denied        int     `json:"denied"`          // buyers who were told no and have an order; 0 under the faults of endsReplies
-	Seconds       float64 `json:"seconds"`         // from the first click to the last reply
-	Recovery      float64 `json:"recovery"`        // of these, at the end: only clicks that a killed process had cut off waited
+	Strategy   string `json:"strategy"`
+	Stock      int    `json:"stock"`
+	Buyers     int    `json:"buyers"`
+	Sold       int    `json:"sold"`       // orders in the database
+	Oversold   int    `json:"oversold"`   // orders beyond the stock
+	Unsold     int    `json:"unsold"`     // units without an order although a buyer got none
+	Duplicates int    `json:"duplicates"` // orders beyond a buyer's first
+	Lost       int    `json:"lost"`       // buyers who were told yes and have no order at the end
+	// buyers who were told no and have an order; 0 under the faults of endsReplies
+	Denied  int     `json:"denied"`
+	Seconds float64 `json:"seconds"` // from the first click to the last reply
+	// of these, at the end: only clicks that a killed process had cut off waited
+	Recovery      float64 `json:"recovery"`
 	PerSecond     float64 `json:"per_second"`      // clicks that received a reply, in the time without Recovery
 	P99           float64 `json:"p99_ms"`          // of the time from a click to its reply
 	SQLPerOrder   float64 `json:"sql_per_order"`   // statements of the whole crowd, refusals included, per order
@@ -134,11 +140,13 @@ type Result struct {
 	Right         bool    `json:"right"`           // nothing oversold, unsold, duplicate, lost or denied
 	Lucky         bool    `json:"lucky"`           // right, although the strategy is wrong by design
 	Error         string  `json:"error"`           // why the run did not finish; "" if it did
-	Slow          bool    `json:"slow"`            // it did not finish in its time, what it had sold was right, and that was no luck
-	Busy          bool    `json:"busy"`            // the machine had too little time when the run began: its speeds say nothing, nor that it is Slow
+	// it did not finish in its time, what it had sold was right, and that was no luck
+	Slow bool `json:"slow"`
+	// the machine had too little time when the run began: its speeds say nothing, nor that it is Slow
+	Busy bool `json:"busy"`
 
-	// Holds has, of the first maxHolds clicks that were told yes, the buyer, and the times of the click and of the reply in
-	// milliseconds since the first click, in the order of the replies.
+	// Holds has, of the first maxHolds clicks that were told yes, the buyer, and the times of the click and of the
+	// reply in milliseconds since the first click, in the order of the replies.
 	Holds    [][3]float64 `json:"holds,omitempty"`
 	*Verdict              // of a Program only
 
@@ -151,7 +159,8 @@ type Result struct {
 const maxHolds = 150
 
 func (r Result) Exact() bool {
-	return r.Oversold == 0 && r.Unsold == 0 && r.Duplicates == 0 && r.Lost == 0 && r.Denied == 0 && r.TakenLate == 0 && r.Error == "" && !r.Tampered
+	return r.Oversold == 0 && r.Unsold == 0 && r.Duplicates == 0 && r.Lost == 0 && r.Denied == 0 && r.TakenLate == 0 &&
+		r.Error == "" && !r.Tampered
 }
 
 // Progress reports how far the run of a strategy is.

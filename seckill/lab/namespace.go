@@ -63,8 +63,8 @@ func OpenNamespace(ctx context.Context, s Stores, tables string) (n *Namespace, 
 	if n.Admin, err = pgx.ConnectConfig(ctx, cfg); err != nil {
 		return nil, fmt.Errorf("the lab's database: %w", err)
 	}
-	// A program's role makes its own schema. On a machine so busy that this takes as long as one statement of a program may, the
-	// guard of the place ends it.
+	// A program's role makes its own schema. On a machine so busy that this takes as long as one statement of a program
+	// may, the guard of the place ends it.
 	err = n.create(ctx, tables)
 	for tries := 1; tries < 3 && IsEnded(err); tries++ {
 		err = n.create(ctx, tables)
@@ -139,11 +139,13 @@ func OpenRedis(s Stores) (redis.UniversalClient, error) {
 	switch c := s.Redis.(type) {
 	case *redis.Client:
 		o := c.Options()
-		own.Addrs, own.Username, own.Password, own.DB, own.TLSConfig = []string{o.Addr}, o.Username, o.Password, o.DB, o.TLSConfig
+		own.Addrs, own.Username, own.Password = []string{o.Addr}, o.Username, o.Password
+		own.DB, own.TLSConfig = o.DB, o.TLSConfig
 		own.Dialer = o.Dialer // behind sentinels it alone knows the server
 	case *redis.ClusterClient:
 		o := c.Options()
-		own.Addrs, own.Username, own.Password, own.TLSConfig, own.IsClusterMode = o.Addrs, o.Username, o.Password, o.TLSConfig, true
+		own.Addrs, own.Username, own.Password = o.Addrs, o.Username, o.Password
+		own.TLSConfig, own.IsClusterMode = o.TLSConfig, true
 	default:
 		return nil, fmt.Errorf("the lab's Redis: a client of type %T", c)
 	}
@@ -223,10 +225,12 @@ func GateOf(number int64) string { return fmt.Sprintf("ms:{%d}:gate", number) }
 
 // keysOf returns every key that a strategy or message queue uses, and those that the shop's engine uses for its sale.
 func keysOf(number int64) (keys []string) {
-	for _, name := range []string{"stock", "buyers", "tokens", "lock", "fence", "prepared", "lot", "messages", "dead_letters"} {
+	for _, name := range []string{"stock", "buyers", "tokens", "lock", "fence", "prepared", "lot", "messages",
+		"dead_letters"} {
 		keys = append(keys, keyOf(number, name))
 	}
-	for _, name := range []string{"tickets", "journal2", "paths", "waiting", "waiting_until", "wasted", "refusing", "dead"} {
+	for _, name := range []string{"tickets", "journal2", "paths", "waiting", "waiting_until", "wasted",
+		"refusing", "dead"} {
 		keys = append(keys, fmt.Sprintf("ms:{%d}:%s", number, name))
 	}
 	return append(keys, GateOf(number))

@@ -204,7 +204,8 @@ func (n *Node) Hang(ctx context.Context, tx pgx.Tx, user int64) error {
 // back; unless its number has not changed for 1.5 s.
 func (n *Node) PressesAgain(ctx context.Context, since time.Time, tries int) (again bool, err error) {
 	left, changed, err := n.page.get(ctx, n.Observer)
-	if err != nil || left <= 0 && !n.Plan.Has(Cancel) || time.Since(since) > patience && time.Since(changed) > patience {
+	if err != nil || left <= 0 && !n.Plan.Has(Cancel) || time.Since(since) > patience &&
+		time.Since(changed) > patience {
 		return false, err
 	}
 	defer n.Step("the page shows units: wait and press again")(strconv.Itoa(left))
@@ -248,7 +249,8 @@ func Pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// Retry repeats a call while it returns this error: the engine is busy, for example, and a stall of the machine is no part of a run.
+// Retry repeats a call while it returns this error: the engine is busy, for example, and a stall of the machine is no
+// part of a run.
 func Retry(ctx context.Context, busy error, call func() error) error {
 	for {
 		err := call()

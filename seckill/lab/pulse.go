@@ -7,10 +7,10 @@ import (
 
 const pulseEvery = 5 * time.Millisecond
 
-// FeelPulse measures, until starved is called, how much later than asked this process wakes up. The experiments last for a second
-// and have pauses of milliseconds, so a process that gets its turn late measures the machine. starved reports whether it has slept for three
-// quarters longer than it should have, all in all; beside a few other programs it is a tenth. The sleep that starved ends counts, too: the
-// process may not have woken up once.
+// FeelPulse measures, until starved is called, how much later than asked this process wakes up. The experiments last
+// for a second and have pauses of milliseconds, so a process that gets its turn late measures the machine. starved
+// reports whether it has slept for three quarters longer than it should have, all in all; beside a few other programs
+// it is a tenth. The sleep that starved ends counts, too: the process may not have woken up once.
 func FeelPulse() (starved func() bool) {
 	over := make(chan struct{})
 	var beats, slept time.Duration

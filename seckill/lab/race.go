@@ -10,15 +10,17 @@ import (
 // Recording is one recorded race of two clicks.
 type Recording struct {
 	Strategy string `json:"strategy"`
-	Seed     uint64 `json:"seed"`   // of this race: the first, from the requested seed on, in which a wrong strategy goes wrong
-	Stock    int    `json:"stock"`  // 1; 2 for most strategies that leave units unsold, and for those that sell two to one buyer
-	Clicks   string `json:"clicks"` // TwoBuyers: one click each; OneBuyer: a double click
-	Steps    []Step `json:"steps"`  // in the order of their start
-	Tries    int    `json:"tries"`  // seeds raced, this one included: raceTries at most
-	Sold     int    `json:"sold"`
-	Left     int    `json:"left"` // units, according to the strategy's own stock
-	Right    bool   `json:"right"`
-	Lucky    bool   `json:"lucky"` // right, although the strategy is wrong by design
+	// of this race: the first, from the requested seed on, in which a wrong strategy goes wrong
+	Seed uint64 `json:"seed"`
+	// 1; 2 for most strategies that leave units unsold, and for those that sell two to one buyer
+	Stock  int    `json:"stock"`
+	Clicks string `json:"clicks"` // TwoBuyers: one click each; OneBuyer: a double click
+	Steps  []Step `json:"steps"`  // in the order of their start
+	Tries  int    `json:"tries"`  // seeds raced, this one included: raceTries at most
+	Sold   int    `json:"sold"`
+	Left   int    `json:"left"` // units, according to the strategy's own stock
+	Right  bool   `json:"right"`
+	Lucky  bool   `json:"lucky"` // right, although the strategy is wrong by design
 }
 
 // Clicks of a Recording.
@@ -54,7 +56,8 @@ func raceOnce(ctx context.Context, s Stores, spec *Spec, seed uint64) (rec Recor
 	p := Plan{Buyers: 2, Stock: 1, Seed: seed, Seconds: 10, Nodes: 2}
 	rec = Recording{Strategy: spec.Name, Seed: seed, Clicks: TwoBuyers}
 	clicks := []click{{1, 0}, {2, 1}}
-	if (spec.Wrong == Unsold || spec.Wrong == Duplicates) && spec.Name != "refill-incr" { // INCR is wrong below zero only
+	if (spec.Wrong == Unsold || spec.Wrong == Duplicates) && spec.Name != "refill-incr" {
+		// INCR is wrong below zero only
 		p.Stock = 2
 	}
 	if spec.Wrong == Duplicates || spec.Name == "redis-decr" {

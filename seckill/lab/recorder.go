@@ -35,7 +35,8 @@ type recorder struct {
 func (r *recorder) begin(node int, kind, text string) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.steps = append(r.steps, Step{Buyer: node + 1, At: Millis(time.Since(r.began)), Kind: kind, Text: OneLine(text), Times: 1})
+	r.steps = append(r.steps, Step{Buyer: node + 1, At: Millis(time.Since(r.began)), Kind: kind,
+		Text: OneLine(text), Times: 1})
 	return len(r.steps) - 1
 }
 

@@ -30,7 +30,9 @@ func (n *Namespace) OpenRole(ctx context.Context, databaseURL string, connection
 		if _, err := n.Admin.Exec(ctx, sql); err != nil {
 			pg := new(pgconn.PgError)
 			if errors.As(err, &pg) && pg.Code == "42501" {
-				return "", fmt.Errorf("create a role for the run: %s. The role of the lab's database needs the right to create roles (alter role ... createrole)", pg.Message)
+				return "", fmt.Errorf(
+					"create a role for the run: %s. The role of the lab's database needs the right to create roles (alter role ... createrole)",
+					pg.Message)
 			}
 			return "", fmt.Errorf("create a role for the run: %w", err)
 		}
@@ -47,7 +49,8 @@ func urlOf(databaseURL, user, password string) (string, error) {
 	u.User = url.UserPassword(user, password)
 	q := u.Query()
 	for name := range q {
-		if strings.HasPrefix(name, "pool_") || strings.HasSuffix(name, "_cache_capacity") || name == "default_query_exec_mode" ||
+		if strings.HasPrefix(name, "pool_") || strings.HasSuffix(name, "_cache_capacity") ||
+			name == "default_query_exec_mode" ||
 			name == "search_path" || name == "user" || name == "password" {
 			q.Del(name)
 		}
@@ -56,8 +59,8 @@ func urlOf(databaseURL, user, password string) (string, error) {
 	return u.String(), nil
 }
 
-// removeRole ends the connections of a run's role, and removes the role with all that it owns. It reports false if the run
-// has none.
+// removeRole ends the connections of a run's role, and removes the role with all that it owns. It reports false if the
+// run has none.
 func (n *Namespace) removeRole(ctx context.Context, number int64) (found bool, err error) {
 	role := schemaOf(number)
 	if err := n.Admin.QueryRow(ctx, `select exists (select from pg_roles where rolname = $1)`, role).Scan(&found); err != nil || !found {

@@ -23,8 +23,9 @@ type run struct {
 	nodes    []atomic.Pointer[Node] // the living nodes
 	Observer *Node                  // reads the state; not counted, not reached by faults
 	eye      *pgx.Conn              // of the judge of a program, with the rights of the program's role
-	counter  *pgx.Conn              // of the same judge, for watchSales; nil if nothing is to happen when half of the units are sold
-	opened   []*Node                // all nodes but the observer; used by openRun, then by replaceDead
+	// of the same judge, for watchSales; nil if nothing is to happen when half of the units are sold
+	counter  *pgx.Conn
+	opened   []*Node // all nodes but the observer; used by openRun, then by replaceDead
 	killOnce sync.Once
 	killed   chan *Node // receives the killed node
 
@@ -52,8 +53,8 @@ const (
 	RedisPauseTime = 300 * time.Millisecond // how long RedisPause lasts
 )
 
-// Run sends the crowd of a plan to one strategy. It calls report ten times a second, and once more with the result; report may be
-// nil. A run that does not finish has a Result.Error. An error comes from the stores or from ctx.
+// Run sends the crowd of a plan to one strategy. It calls report ten times a second, and once more with the result;
+// report may be nil. A run that does not finish has a Result.Error. An error comes from the stores or from ctx.
 func Run(ctx context.Context, s Stores, p Plan, spec *Spec, report func(Progress)) (result Result, err error) {
 	if report == nil {
 		report = func(Progress) {}
@@ -83,7 +84,8 @@ func Run(ctx context.Context, s Stores, p Plan, spec *Spec, report func(Progress
 		result.Error = strings.TrimSuffix(closeErr.Error()+"; "+result.Error, "; ")
 	}
 	result.Right, result.Busy = result.Exact(), busy
-	result.Slow = closeErr == nil && errors.Is(seen.lastErr, context.DeadlineExceeded) && result.Oversold+result.Duplicates+result.Lost+result.Denied == 0 &&
+	result.Slow = closeErr == nil && errors.Is(seen.lastErr, context.DeadlineExceeded) &&
+		result.Oversold+result.Duplicates+result.Lost+result.Denied == 0 &&
 		!spec.Lucky(p)
 	result.Lucky = result.Right && spec.Lucky(p)
 	now := r.progress(ctx, began) // of a program it says less: its sessions are over
@@ -97,7 +99,8 @@ func openRun(ctx context.Context, s Stores, p Plan, spec *Spec, rec *recorder) (
 	if p.Nodes == 0 {
 		p.Nodes = 2
 	}
-	r = &run{stores: s, spec: spec, Plan: p, recorder: rec, nodes: make([]atomic.Pointer[Node], p.Nodes), killed: make(chan *Node, 1)}
+	r = &run{stores: s, spec: spec, Plan: p, recorder: rec, nodes: make([]atomic.Pointer[Node], p.Nodes),
+		killed: make(chan *Node, 1)}
 	schema := Tables
 	if spec.Schema {
 		schema = s.Schema
@@ -235,7 +238,8 @@ func (n *Node) Half() {
 	})
 }
 
-// replaceDead waits until a node is killed and replaces it. It returns without one if none is dead when the crowd has ended.
+// replaceDead waits until a node is killed and replaces it. It returns without one if none is dead when the crowd has
+// ended.
 func (r *run) replaceDead(ctx context.Context, ended <-chan struct{}) error {
 	select {
 	case n := <-r.killed:
@@ -265,7 +269,8 @@ func (r *run) watch(ctx context.Context, began time.Time, report func(Progress))
 }
 
 func (r *run) progress(ctx context.Context, began time.Time) Progress {
-	now := Progress{Strategy: r.spec.Name, Answered: int(r.answered.Load()), Buyers: r.Plan.Buyers, Elapsed: time.Since(began).Milliseconds()}
+	now := Progress{Strategy: r.spec.Name, Answered: int(r.answered.Load()), Buyers: r.Plan.Buyers,
+		Elapsed: time.Since(began).Milliseconds()}
 	now.Left, _ = r.Observer.strategy.Left(ctx) // after an error the next tick reads again
 	_ = r.Observer.DB.QueryRow(ctx, `select count(*) from orders`).Scan(&now.Sold)
 	now.Oversold = max(0, now.Sold-r.Plan.Stock)

@@ -49,15 +49,16 @@ const (
 
 // Verdict explains the Result of a program.
 type Verdict struct {
-	Kind     string         `json:"kind"`    // "" if nothing is wrong
-	Problem  string         `json:"problem"` // of the kind Failed; the text is in Result.Error
-	Output   string         `json:"output"`  // what the program printed, at most maxOutput bytes
-	Schedule *Schedule      `json:"schedule"`
-	AfterEnd int            `json:"after_end"` // units taken after the end of the sale, see Plan.Closes
-	Seatless int            `json:"seatless"`  // orders without a seat, and seats without an order, see Plan.Seats
-	Unpriced int            `json:"unpriced"`  // orders of buyers for whom think was not called before an answer
-	Late     int            `json:"late"`      // orders of buyers before whom four times as many had come as there are units
-	Steps    []ScheduleStep `json:"steps"`
+	Kind     string    `json:"kind"`    // "" if nothing is wrong
+	Problem  string    `json:"problem"` // of the kind Failed; the text is in Result.Error
+	Output   string    `json:"output"`  // what the program printed, at most maxOutput bytes
+	Schedule *Schedule `json:"schedule"`
+	AfterEnd int       `json:"after_end"` // units taken after the end of the sale, see Plan.Closes
+	Seatless int       `json:"seatless"`  // orders without a seat, and seats without an order, see Plan.Seats
+	Unpriced int       `json:"unpriced"`  // orders of buyers for whom think was not called before an answer
+	// orders of buyers before whom four times as many had come as there are units
+	Late  int            `json:"late"`
+	Steps []ScheduleStep `json:"steps"`
 }
 
 // Schedule is the shortest schedule, among those that were searched, in which a program goes wrong.
@@ -100,7 +101,8 @@ func (p Plan) ValidateForProgram() error {
 	err := known.Validate(nil)
 	for i, fault := range p.Faults {
 		if !slices.Contains(ProgramFaults(), fault) {
-			err = errors.Join(err, InvalidError{"faults", fmt.Sprintf("there is no %q, only %s", fault, strings.Join(ProgramFaults(), ", "))})
+			err = errors.Join(err, InvalidError{"faults",
+				fmt.Sprintf("there is no %q, only %s", fault, strings.Join(ProgramFaults(), ", "))})
 		} else if slices.Contains(p.Faults[:i], fault) {
 			err = errors.Join(err, InvalidError{"faults", fmt.Sprintf("%q comes twice", fault)})
 		}

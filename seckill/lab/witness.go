@@ -15,10 +15,10 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// The judge of a program has a connection of a superuser, and believes nothing that the program's role can write. Triggers
-// of the judge note each order in a schema of the judge; an event trigger refuses to change them; and at the end the rows of the
-// catalog are compared with those before the program ran. The superuser reads what belongs to the judge and the catalog only:
-// to read a table of the program may call functions that the program has made.
+// The judge of a program has a connection of a superuser, and believes nothing that the program's role can write.
+// Triggers of the judge note each order in a schema of the judge; an event trigger refuses to change them; and at the
+// end the rows of the catalog are compared with those before the program ran. The superuser reads what belongs to the
+// judge and the catalog only: to read a table of the program may call functions that the program has made.
 
 //go:embed witness.sql
 var witnessSQL string
@@ -29,8 +29,8 @@ func (n *Namespace) openWitness(ctx context.Context) error {
 	return err
 }
 
-// Restart makes the tables of the run as they are before a program's prepare, with the triggers of the judge on them, and
-// hands them to the program's role. before are the statements of an exercise.
+// Restart makes the tables of the run as they are before a program's prepare, with the triggers of the judge on them,
+// and hands them to the program's role. before are the statements of an exercise.
 func (n *Namespace) Restart(ctx context.Context, stock int, before []string) error {
 	var own strings.Builder
 	for _, statement := range before {
@@ -67,23 +67,26 @@ func (n *Namespace) Tampered(ctx context.Context) (changed bool, err error) {
 	return changed, err
 }
 
-// OpenEye connects as the program's role with the settings of the judge: what it reads is what the program's role may see, and a
-// function of the program that it meets can do nothing that the program cannot do.
+// OpenEye connects as the program's role with the settings of the judge: what it reads is what the program's role may
+// see, and a function of the program that it meets can do nothing that the program cannot do.
 func OpenEye(ctx context.Context, databaseURL string) (*pgx.Conn, error) {
 	cfg, err := pgx.ParseConfig(databaseURL)
 	if err != nil {
 		return nil, errDatabaseURL
 	}
-	for name, value := range map[string]string{"search_path": "pg_catalog", "row_security": "on", "statement_timeout": "0", "lock_timeout": "0",
-		"default_transaction_isolation": "read committed", "default_transaction_read_only": "off", "default_transaction_deferrable": "off",
+	for name, value := range map[string]string{"search_path": "pg_catalog", "row_security": "on",
+		"statement_timeout": "0", "lock_timeout": "0",
+		"default_transaction_isolation": "read committed", "default_transaction_read_only": "off",
+		"default_transaction_deferrable":      "off",
 		"idle_in_transaction_session_timeout": "0", "client_min_messages": "warning"} {
 		cfg.RuntimeParams[name] = value // stronger than what the role has set for itself
 	}
 	return pgx.ConnectConfig(ctx, cfg)
 }
 
-// witnessed ends the sessions of the program: what they did after the count, no one would see. Then it returns the buyer of each
-// order, as the judge's triggers have seen it, and whether something of the judge was changed or the table says something else.
+// witnessed ends the sessions of the program: what they did after the count, no one would see. Then it returns the
+// buyer of each order, as the judge's triggers have seen it, and whether something of the judge was changed or the
+// table says something else.
 func (r *run) witnessed(ctx context.Context) (owners []int64, tampered bool, err error) {
 	if _, err = r.Admin.Exec(ctx, `select pg_terminate_backend(pid, 10000) from pg_stat_activity where usename = $1`, r.role); err != nil {
 		return nil, false, err
@@ -128,8 +131,8 @@ func (r *run) witnessed(ctx context.Context) (owners []int64, tampered bool, err
 	return owners, !maps.Equal(noted, found), err
 }
 
-// ordersInTable counts the orders of each buyer as the program's role sees them, with an eye of its own: no session of the program is
-// there to end it. What it meets of the program's code can read only.
+// ordersInTable counts the orders of each buyer as the program's role sees them, with an eye of its own: no session of
+// the program is there to end it. What it meets of the program's code can read only.
 func (r *run) ordersInTable(ctx context.Context) (map[int64]int64, error) {
 	eye, err := OpenEye(ctx, r.stores.DatabaseURL)
 	if err != nil {
@@ -147,8 +150,8 @@ func (r *run) ordersInTable(ctx context.Context) (map[int64]int64, error) {
 // maxNumber is the largest number of a buyer of a program. A student's bitmap of buyers stays small.
 const maxNumber = 999_999
 
-// numberBuyers draws the numbers that a program's buyers have. Only a click tells a number: an order that is written before its
-// buyer has come belongs to none of them.
+// numberBuyers draws the numbers that a program's buyers have. Only a click tells a number: an order that is written
+// before its buyer has come belongs to none of them.
 func (r *run) numberBuyers() {
 	r.numbers, r.buyers = nil, map[int64]int64{}
 	for len(r.numbers) < r.Plan.Buyers {
@@ -185,8 +188,8 @@ func countsOf(rows pgx.Rows) (map[int64]int64, error) {
 	return counts, err
 }
 
-// noteEnd ends the sale: it holds the row of the item, so that no unit leaves meanwhile, notes the orders that are there, and lets
-// the judge's triggers know.
+// noteEnd ends the sale: it holds the row of the item, so that no unit leaves meanwhile, notes the orders that are
+// there, and lets the judge's triggers know.
 func (r *run) noteEnd(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), CleanupTimeout)
 	defer cancel()
@@ -210,8 +213,8 @@ func (r *run) noteEnd(ctx context.Context) error {
 	return tx.Commit(ctx)
 }
 
-// soldLate counts the units that were taken, or the orders that were written, after the end of the sale, whichever is more: an
-// order may stand before its unit is taken, and a unit may be taken before anyone buys it.
+// soldLate counts the units that were taken, or the orders that were written, after the end of the sale, whichever is
+// more: an order may stand before its unit is taken, and a unit may be taken before anyone buys it.
 func (r *run) soldLate(ctx context.Context) (n int, err error) {
 	err = r.Admin.QueryRow(ctx, `
 		select greatest((select coalesce(sum(units), 0) from judge.late),

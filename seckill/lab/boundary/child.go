@@ -32,9 +32,9 @@ const (
 	maxOutput     = 4 << 10   // bytes that a program may print
 )
 
-// RunChild does the work of a child process, which is the wrapper of a Postgres or runs a program. That one reads a job from standard
-// input, writes news to standard output, and ends the process when it is done, when standard input ends, or when the program wants
-// too much memory.
+// RunChild does the work of a child process, which is the wrapper of a Postgres or runs a program. That one reads a job
+// from standard input, writes news to standard output, and ends the process when it is done, when standard input ends,
+// or when the program wants too much memory.
 func RunChild() {
 	if os.Getenv(Child) == serverChild {
 		throwaway.Run()
@@ -90,7 +90,8 @@ func watchMemory() {
 // run judges the program under each plan.
 func (j childJob) run(ctx context.Context, tell func(childNews)) *childProblem {
 	slow := time.AfterFunc(j.Limits.Compile, func() { // a source can be made so that the compiler takes minutes
-		tell(childNews{Problem: &childProblem{lab.Endless, fmt.Sprintf("the source is not compiled within %v", j.Limits.Compile)}})
+		tell(childNews{Problem: &childProblem{lab.Endless,
+			fmt.Sprintf("the source is not compiled within %v", j.Limits.Compile)}})
 		os.Exit(0)
 	})
 	code, err := program.Compile(j.Program)
@@ -114,7 +115,8 @@ func (j childJob) run(ctx context.Context, tell func(childNews)) *childProblem {
 			tell(childNews{Problem: &childProblem{problem, text}})
 			os.Exit(0)
 		}
-		result, err := judgePlan(ctx, stores, server, code, plan, stuck, func(now lab.Progress) { tell(childNews{Progress: &now}) })
+		result, err := judgePlan(ctx, stores, server, code, plan, stuck,
+			func(now lab.Progress) { tell(childNews{Progress: &now}) })
 		if err != nil {
 			if wrong := (program.Error{}); errors.As(err, &wrong) {
 				return &childProblem{lab.BadRuntime, wrong.Text}
@@ -134,7 +136,8 @@ func (j childJob) run(ctx context.Context, tell func(childNews)) *childProblem {
 }
 
 // judgePlan searches a schedule that shows a fault, and then sends the crowd.
-func judgePlan(ctx context.Context, s lab.Stores, server *miniredis.Miniredis, code *glua.FunctionProto, p lab.Plan, stuck func(problem, text string),
+func judgePlan(ctx context.Context, s lab.Stores, server *miniredis.Miniredis, code *glua.FunctionProto, p lab.Plan,
+	stuck func(problem, text string),
 	report func(lab.Progress)) (lab.Result, error) {
 	p.Strategies = []string{lab.Student}
 	if p.Nodes == 0 {
@@ -150,7 +153,8 @@ func judgePlan(ctx context.Context, s lab.Stores, server *miniredis.Miniredis, c
 	}
 	verdict := &lab.Verdict{Steps: []lab.ScheduleStep{}}
 	if found != nil {
-		verdict.Kind, verdict.Problem, verdict.Schedule, verdict.Steps = found.Kind, found.Problem, found.Schedule, found.Steps
+		verdict.Kind, verdict.Problem = found.Kind, found.Problem
+		verdict.Schedule, verdict.Steps = found.Schedule, found.Steps
 	}
 	if verdict.Kind == lab.Failed {
 		r := failedResult(p, verdict.Problem, found.Text)
@@ -170,7 +174,8 @@ func judgePlan(ctx context.Context, s lab.Stores, server *miniredis.Miniredis, c
 		}
 	})
 	shared := &run{code: code, print: out.write}
-	spec := &lab.Spec{Name: lab.Student, Store: "both", Open: func(n *lab.Node) lab.Strategy { return newProcess(n, shared) }}
+	spec := &lab.Spec{Name: lab.Student, Store: "both",
+		Open: func(n *lab.Node) lab.Strategy { return newProcess(n, shared) }}
 	result, err := lab.Run(ctx, s, p, spec, report)
 	stop()
 	clock.Wait()
@@ -181,7 +186,8 @@ func judgePlan(ctx context.Context, s lab.Stores, server *miniredis.Miniredis, c
 		result.Unsold = max(0, min(p.Stock, p.Buyers-gone)-(result.Sold-shared.kept(p, result.OrderedBy)))
 		result.Right = result.Exact()
 	}
-	verdict.AfterEnd, verdict.Late, verdict.Unpriced = result.TakenLate, shared.late(result.OrderedBy, p.Stock), shared.unpriced(result.OrderedBy)
+	verdict.AfterEnd, verdict.Late, verdict.Unpriced = result.TakenLate, shared.late(result.OrderedBy,
+		p.Stock), shared.unpriced(result.OrderedBy)
 	verdict.Seatless = result.Unseated
 	if result.Tampered {
 		verdict.Kind = lab.Tampered

@@ -25,8 +25,8 @@ import (
 	"miaosha/seckill/lab/throwaway"
 )
 
-// place is a Postgres that is made for one program. The program's role may connect to its one database and make temporary tables; the
-// judge makes a schema for each run.
+// place is a Postgres that is made for one program. The program's role may connect to its one database and make
+// temporary tables; the judge makes a schema for each run.
 type place struct {
 	server *throwaway.Server
 	url    string    // for the role
@@ -34,8 +34,8 @@ type place struct {
 	seen   map[string]*seen
 }
 
-// seen is when the guard first saw a statement of the role, and when it first ended its session. The clock of a statement goes on while
-// the machine is suspended, and this one does not.
+// seen is when the guard first saw a statement of the role, and when it first ended its session. The clock of a
+// statement goes on while the machine is suspended, and this one does not.
 type seen struct{ first, ended time.Time }
 
 // Limits of a program.
@@ -67,14 +67,16 @@ func openPlace(ctx context.Context, s lab.Stores, processor time.Duration) (p *p
 		return nil, fmt.Errorf("%w: %w", throwaway.ErrNone, err)
 	}
 	p = &place{}
-	if p.server, err = throwaway.Start(ctx, programs, throwaway.Limits{Processor: processor, Memory: programServer, Folder: programFolder, Files: programEntries},
+	if p.server, err = throwaway.Start(ctx, programs,
+		throwaway.Limits{Processor: processor, Memory: programServer, Folder: programFolder, Files: programEntries},
 		childEnvironment(serverChild)); err != nil {
 		return nil, err
 	}
 	if p.admin, err = pgx.Connect(ctx, p.server.URL(throwaway.Superuser)); err != nil {
 		return nil, errors.Join(fmt.Errorf("the lab's database: %w", err), p.server.Close())
 	}
-	p.url = p.server.URL(throwaway.Role) + "&default_query_exec_mode=exec" // a program may change its tables: nothing is prepared
+	// a program may change its tables: nothing is prepared
+	p.url = p.server.URL(throwaway.Role) + "&default_query_exec_mode=exec"
 	return p, nil
 }
 
@@ -84,9 +86,9 @@ func (p *place) close(ctx context.Context) error {
 	return p.server.Close()
 }
 
-// guard ends the role's statements that take too long, until ctx ends. It returns why the program must end, or an error if the Postgres
-// does not answer and the program is not the reason. The role cannot keep its statements from being ended. What its Postgres may use in
-// all is up to the wrapper.
+// guard ends the role's statements that take too long, until ctx ends. It returns why the program must end, or an error
+// if the Postgres does not answer and the program is not the reason. The role cannot keep its statements from being
+// ended. What its Postgres may use in all is up to the wrapper.
 func (p *place) guard(ctx context.Context) (*childProblem, error) {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
@@ -108,11 +110,14 @@ func (p *place) guard(ctx context.Context) (*childProblem, error) {
 func (p *place) ended() *childProblem {
 	switch reason, text := p.server.Why(); reason {
 	case throwaway.Processor:
-		return &childProblem{lab.Endless, "the program's statements took more time of the processor than the program has"}
+		return &childProblem{lab.Endless,
+			"the program's statements took more time of the processor than the program has"}
 	case throwaway.Memory:
-		return &childProblem{lab.ServerFull, fmt.Sprintf("the program's statements want more than %d MB of the server's memory", programServer>>20)}
+		return &childProblem{lab.ServerFull, fmt.Sprintf(
+			"the program's statements want more than %d MB of the server's memory", programServer>>20)}
 	case throwaway.Folder:
-		return &childProblem{lab.TooLarge, fmt.Sprintf("the program's tables, log and temporary files are larger than %d MB", programFolder>>20)}
+		return &childProblem{lab.TooLarge, fmt.Sprintf(
+			"the program's tables, log and temporary files are larger than %d MB", programFolder>>20)}
 	case throwaway.Files:
 		return &childProblem{lab.TooLarge, fmt.Sprintf("the program's database has more than %d files", programEntries)}
 	default:
@@ -120,8 +125,8 @@ func (p *place) ended() *childProblem {
 	}
 }
 
-// look ends the role's statements that take too long, and compares its locks with their limit. A statement that does not end when its
-// session is ended looks for no interrupt: then the program ends, and the Postgres with it.
+// look ends the role's statements that take too long, and compares its locks with their limit. A statement that does
+// not end when its session is ended looks for no interrupt: then the program ends, and the Postgres with it.
 func (p *place) look(ctx context.Context) (*childProblem, error) {
 	longest := program.LimitsIn(ctx).Statement
 	asking, cancel := context.WithTimeout(ctx, 3*longest)
@@ -155,8 +160,8 @@ func (p *place) look(ctx context.Context) (*childProblem, error) {
 	return nil, nil
 }
 
-// overdue remembers the statements that are running. It returns those to cancel and those whose sessions are to be ended, and whether
-// one of them goes on although it was told so.
+// overdue remembers the statements that are running. It returns those to cancel and those whose sessions are to be
+// ended, and whether one of them goes on although it was told so.
 func (p *place) overdue(statements []string, longest time.Duration) (cancels, ends []string, deaf bool) {
 	running := map[string]*seen{}
 	for _, s := range statements {
@@ -177,9 +182,9 @@ func (p *place) overdue(statements []string, longest time.Duration) (cancels, en
 	return cancels, ends, deaf
 }
 
-// lost comes when the superuser's connection is gone: with the Postgres, of which its wrapper says so in a moment, or because it did not
-// answer in time. Then there is a second one. If that one comes to nothing either, a program whose Postgres has worked all the time is the
-// reason; a machine that is too busy is none.
+// lost comes when the superuser's connection is gone: with the Postgres, of which its wrapper says so in a moment, or
+// because it did not answer in time. Then there is a second one. If that one comes to nothing either, a program whose
+// Postgres has worked all the time is the reason; a machine that is too busy is none.
 func (p *place) lost(ctx context.Context, limit time.Duration) (*childProblem, error) {
 	select {
 	case <-p.server.Ended():
@@ -239,7 +244,8 @@ type childPlan struct {
 }
 
 func (p childPlan) plan() lab.Plan {
-	p.Plan.Nodes, p.Plan.CrowdOnly, p.Plan.Closes, p.Plan.Seats, p.Plan.Outlasts, p.Plan.Before = p.Nodes, p.CrowdOnly, p.Closes, p.Seats, p.Outlasts, p.Before
+	p.Plan.Nodes, p.Plan.CrowdOnly, p.Plan.Closes = p.Nodes, p.CrowdOnly, p.Closes
+	p.Plan.Seats, p.Plan.Outlasts, p.Plan.Before = p.Seats, p.Outlasts, p.Before
 	return p.Plan
 }
 
@@ -255,8 +261,11 @@ type childProblem struct{ Problem, Text string }
 // longestLine bounds a line of the child.
 const longestLine = 8 << 20
 
-// runChild runs the plans in a child process. It returns the results of those that were done, and why the others were not.
-func (p *place) runChild(ctx context.Context, judged program.Program, plans []lab.Plan, report func(lab.Progress)) ([]lab.Result, *childProblem, error) {
+// runChild runs the plans in a child process. It returns the results of those that were done, and why the others were
+// not.
+func (p *place) runChild(
+	ctx context.Context, judged program.Program, plans []lab.Plan, report func(lab.Progress),
+) ([]lab.Result, *childProblem, error) {
 	limit := timeOf(ctx, plans)
 	outer := ctx
 	ctx, cancel := context.WithTimeout(outer, limit)
@@ -267,9 +276,11 @@ func (p *place) runChild(ctx context.Context, judged program.Program, plans []la
 	}
 	cmd := exec.CommandContext(ctx, self)
 	cmd.Env = childEnvironment(programChild)
-	job := childJob{Program: judged, DatabaseURL: p.url, JudgeURL: p.server.URL(throwaway.Superuser), Limits: program.LimitsIn(ctx), Processor: limit}
+	job := childJob{Program: judged, DatabaseURL: p.url, JudgeURL: p.server.URL(throwaway.Superuser),
+		Limits: program.LimitsIn(ctx), Processor: limit}
 	for _, plan := range plans {
-		job.Plans = append(job.Plans, childPlan{plan, plan.Nodes, plan.CrowdOnly, plan.Closes, plan.Seats, plan.Outlasts, plan.Before})
+		job.Plans = append(job.Plans, childPlan{plan, plan.Nodes, plan.CrowdOnly, plan.Closes, plan.Seats,
+			plan.Outlasts, plan.Before})
 	}
 	encoded, err := json.Marshal(job)
 	if err != nil {
@@ -312,7 +323,8 @@ func (p *place) runChild(ctx context.Context, judged program.Program, plans []la
 			report(*news.Progress)
 		case news.Result != nil && len(results) < len(plans):
 			results = append(results, *news.Result)
-			now := lab.Progress{Strategy: lab.Student, Buyers: news.Result.Buyers, Answered: news.Result.Buyers, Sold: news.Result.Sold,
+			now := lab.Progress{Strategy: lab.Student, Buyers: news.Result.Buyers, Answered: news.Result.Buyers,
+				Sold:     news.Result.Sold,
 				Oversold: news.Result.Oversold, Elapsed: int64(news.Result.Seconds * 1000), Done: news.Result}
 			report(now)
 		case news.Problem != nil:
@@ -327,7 +339,8 @@ func (p *place) runChild(ctx context.Context, judged program.Program, plans []la
 	ended := cmd.Wait()
 	unguard()
 	guarding.Wait()
-	if stopped == nil && problem != nil && problem.Problem == lab.BadDatabase { // the child may know before the guard that its server is gone
+	if stopped == nil && problem != nil && problem.Problem == lab.BadDatabase {
+		// the child may know before the guard that its server is gone
 		select {
 		case <-p.server.Ended():
 			stopped = p.ended()
@@ -353,22 +366,26 @@ func (p *place) runChild(ctx context.Context, judged program.Program, plans []la
 	return results, problem, nil
 }
 
-// problemOf returns why a child has ended, by its exit code and what Go has written; nil if that is no fault of the program.
+// problemOf returns why a child has ended, by its exit code and what Go has written; nil if that is no fault of the
+// program.
 func problemOf(exit int, trouble string) *childProblem {
 	switch {
 	case exit == exitProcessor:
 		return &childProblem{lab.Endless, "the program took more time of the processor than it has"}
-	case exit == exitMemory, strings.Contains(trouble, "out of memory"), strings.Contains(trouble, "cannot allocate memory"),
+	case exit == exitMemory, strings.Contains(trouble, "out of memory"),
+		strings.Contains(trouble, "cannot allocate memory"),
 		refusedMemory.MatchString(trouble):
 		return &childProblem{lab.TooMuch, fmt.Sprintf("the program wants more than %d MB of memory", childMemory>>20)}
 	case crash.MatchString(trouble): // of the Redis inside the child, for example
-		return &childProblem{lab.BadRuntime, lab.OneLine("the process of the program crashed: " + crash.FindString(trouble))}
+		return &childProblem{lab.BadRuntime, lab.OneLine("the process of the program crashed: " +
+			crash.FindString(trouble))}
 	}
 	return nil
 }
 
-// refusedMemory matches what Go writes when its own collector uses memory that the system has refused, or when there is none for
-// the stack of a thread (the C library then says "Resource temporarily unavailable"). A fault of any other code is a panic.
+// refusedMemory matches what Go writes when its own collector uses memory that the system has refused, or when there is
+// none for the stack of a thread (the C library then says "Resource temporarily unavailable"). A fault of any other
+// code is a panic.
 var refusedMemory = regexp.MustCompile(`(?m)^(SIG(SEGV|BUS): |runtime/cgo: pthread_create failed: )`)
 
 // crash matches the line in which Go says why it ends a process.

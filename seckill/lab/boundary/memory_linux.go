@@ -11,16 +11,18 @@ import (
 	"miaosha/seckill/lab/throwaway"
 )
 
-// limitMemory lets the system refuse memory beyond n bytes. RLIMIT_DATA counts what can be written to, unlike RLIMIT_AS,
-// which counts the large ranges that Go only reserves.
+// limitMemory lets the system refuse memory beyond n bytes. RLIMIT_DATA counts what can be written to, unlike
+// RLIMIT_AS, which counts the large ranges that Go only reserves.
 func limitMemory(n uint64) {
 	n += 256 << 20 // Go's own tables and stacks
 	_ = unix.Setrlimit(unix.RLIMIT_DATA, &unix.Rlimit{Cur: n, Max: n})
 	_ = unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{})
-	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0) // if the machine has none left, this process goes, and not the shop
+	// if the machine has none left, this process goes, and not the shop
+	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0)
 }
 
-// limitProcessor lets the system end the process when it has used that much time of the processor, and prefer others to it.
+// limitProcessor lets the system end the process when it has used that much time of the processor, and prefer others to
+// it.
 func limitProcessor(limit time.Duration) {
 	seconds := uint64((limit + time.Second - 1) / time.Second)
 	over := make(chan os.Signal, 1)

@@ -57,7 +57,8 @@ func (p *process) Prepare(ctx context.Context) error {
 	}
 	c := p.click(noBuyer)
 	_, _, err := p.vm.Call(ctx, c, "prepare")
-	for ; err == nil && len(c.put) > 0; c.put = c.put[1:] { // no work of prepare goes on beside the crowd, where nothing counts or kills it
+	for ; err == nil && len(c.put) > 0; c.put = c.put[1:] {
+		// no work of prepare goes on beside the crowd, where nothing counts or kills it
 		err = c.put[0](ctx)
 	}
 	if text := (redis.Error)(nil); refused(err) || errors.As(err, &text) { // a wrong statement, not a lost connection
@@ -69,7 +70,8 @@ func (p *process) Prepare(ctx context.Context) error {
 // refused reports whether Postgres has refused a statement for what it says.
 func refused(err error) bool {
 	pg := new(pgconn.PgError)
-	return errors.As(err, &pg) && !slices.ContainsFunc([]string{"08", "53", "57P", "58", "XX"}, func(outage string) bool { return strings.HasPrefix(pg.Code, outage) })
+	return errors.As(err, &pg) && !slices.ContainsFunc([]string{"08", "53", "57P", "58", "XX"},
+		func(outage string) bool { return strings.HasPrefix(pg.Code, outage) })
 }
 
 // Run calls start, if the program has it, and at the end waits for the work that later has put off.
@@ -151,8 +153,8 @@ func (p *process) Buy(ctx context.Context, user int64) (bool, error) {
 // lateFactor is how many buyers for each unit come before one is late.
 const lateFactor = 4
 
-// late counts the orders of buyers before whom lateFactor times as many had come as there are units. A crowd comes all at
-// once, so that a smaller number would be chance.
+// late counts the orders of buyers before whom lateFactor times as many had come as there are units. A crowd comes all
+// at once, so that a smaller number would be chance.
 func (r *run) late(owners []int64, stock int) (n int) {
 	for _, user := range owners {
 		if position, ok := r.positions.Load(user); ok && position.(int64) > int64(lateFactor*stock) {
@@ -172,8 +174,8 @@ func (r *run) unpriced(owners []int64) (n int) {
 	return n
 }
 
-// kept counts the orders of buyers who have cancelled: cancel has not removed them. It counts only buyers who pressed once:
-// the second click of a buyer may write an order after the first one has cancelled.
+// kept counts the orders of buyers who have cancelled: cancel has not removed them. It counts only buyers who pressed
+// once: the second click of a buyer may write an order after the first one has cancelled.
 func (r *run) kept(p lab.Plan, owners []int64) (n int) {
 	pressed := map[int64]int{}
 	for _, c := range p.Clicks() {
@@ -205,7 +207,8 @@ func (p *process) buy(ctx context.Context, user int64) (bool, error) {
 
 func (p *process) click(user int64) *crowdClick { return &crowdClick{process: p, user: user} }
 
-// noBuyer is the user of prepare and start, which redis-away and lost-reply do not reach. They reach what start puts off.
+// noBuyer is the user of prepare and start, which redis-away and lost-reply do not reach. They reach what start puts
+// off.
 const noBuyer = 0
 
 // crowdClick is the calls of a click of the crowd.
@@ -235,7 +238,8 @@ func (c *crowdClick) Query(ctx context.Context, _ int, text string, args []any) 
 	}
 	t, err := program.ReadTable(rows)
 	// A program can keep its answers back until all is written: then the kill comes in the middle of the writing.
-	if err == nil && t.Written && c.Plan.Has(lab.Kill) && !c.faultless() && c.writes.Add(1) >= int64(max(1, c.Plan.Stock/2)) {
+	if err == nil && t.Written && c.Plan.Has(lab.Kill) && !c.faultless() &&
+		c.writes.Add(1) >= int64(max(1, c.Plan.Stock/2)) {
 		c.Half()
 	}
 	if err == nil && c.loses() {

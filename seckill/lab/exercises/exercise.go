@@ -25,8 +25,9 @@ type Text struct {
 // Exercise is a task for a program: a crowd, faults and a target. Exercises are a ladder. Most run the checks of
 // earlier ones again, as far as those fit.
 type Exercise struct {
-	Name     string          `json:"name"`
-	By       string          `json:"by"` // the letter of the course that teaches Start, as in the course index; "" for the ladder
+	Name string `json:"name"`
+	// the letter of the course that teaches Start, as in the course index; "" for the ladder
+	By       string          `json:"by"`
 	Title    Text            `json:"title"`
 	Task     Text            `json:"task"` // paragraphs with an empty line between them; code in backquotes
 	Hints    [3]Text         `json:"hints"`
@@ -80,8 +81,8 @@ func embedded(root string) []Exercise {
 }
 
 // readExercises reads a folder for each exercise: exercise.json, start.lua, solution.lua, wrong.lua, and the texts of
-// task.md and task.zh.md. Its name is NN-name on the ladder. That of a course begins with the course's letter, and has no
-// wrong.lua.
+// task.md and task.zh.md. Its name is NN-name on the ladder. That of a course begins with the course's letter, and has
+// no wrong.lua.
 func readExercises(files fs.FS, root string) (all []Exercise, err error) {
 	folders, err := fs.ReadDir(files, root)
 	if err != nil {
@@ -154,8 +155,11 @@ func readExercise(files fs.FS, folder string, own map[string][]Check) (e Exercis
 			late = *c.MostLate
 		}
 		e.Checks = append(e.Checks, Check{
-			Exercise: e.Name, Name: c.Name, SQLPerOrder: c.SQLPerOrder, MostLate: late, Baseline: c.Baseline, Ratio: c.Ratio, Nodes: c.Nodes, Closes: c.Closes,
-			Plan: lab.Plan{Buyers: c.Buyers, Stock: c.Stock, DoubleClicks: c.DoubleClicks, Faults: c.Faults, Seconds: checkSeconds, Nodes: c.Nodes, Closes: c.Closes, CrowdOnly: c.Closes, Seats: settings.Seats, Outlasts: slices.Contains(c.Faults, lab.RedisAway), Before: settings.Before}})
+			Exercise: e.Name, Name: c.Name, SQLPerOrder: c.SQLPerOrder, MostLate: late, Baseline: c.Baseline,
+			Ratio: c.Ratio, Nodes: c.Nodes, Closes: c.Closes,
+			Plan: lab.Plan{Buyers: c.Buyers, Stock: c.Stock, DoubleClicks: c.DoubleClicks, Faults: c.Faults,
+				Seconds: checkSeconds, Nodes: c.Nodes, Closes: c.Closes, CrowdOnly: c.Closes, Seats: settings.Seats,
+				Outlasts: slices.Contains(c.Faults, lab.RedisAway), Before: settings.Before}})
 	}
 	own[e.Name] = slices.Clone(e.Checks)
 	for _, earlier := range settings.Again {

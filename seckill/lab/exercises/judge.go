@@ -39,8 +39,9 @@ const (
 )
 
 const (
-	// paceTries is how often a program and its baseline are run, one after the other, until the ratio is reached; twice at least.
-	// A busy machine may slow down either. After hopelessAfter of them a program that has not reached half of the ratio is too slow.
+	// paceTries is how often a program and its baseline are run, one after the other, until the ratio is reached; twice
+	// at least. A busy machine may slow down either. After hopelessAfter of them a program that has not reached half of
+	// the ratio is too slow.
 	paceTries, hopelessAfter = 8, 3
 
 	// lineTries is how often a line of buyers is tried: a busy machine may mix it up.
@@ -48,13 +49,16 @@ const (
 )
 
 // Judge runs the checks of an exercise with a program, each with this seed, until one fails. The schedules of the
-// exercise's own checks are searched; the checks of earlier exercises are crowds only. It calls report as Run does; report
-// may be nil. An error comes from the stores or from ctx.
-func Judge(ctx context.Context, s lab.Stores, e Exercise, p program.Program, seed uint64, report func(lab.Progress)) (Result, error) {
+// exercise's own checks are searched; the checks of earlier exercises are crowds only. It calls report as Run does;
+// report may be nil. An error comes from the stores or from ctx.
+func Judge(
+	ctx context.Context, s lab.Stores, e Exercise, p program.Program, seed uint64, report func(lab.Progress),
+) (Result, error) {
 	return judge(ctx, s, e, p, seed, true, report)
 }
 
-func judge(ctx context.Context, s lab.Stores, e Exercise, p program.Program, seed uint64, search bool, report func(lab.Progress)) (Result, error) {
+func judge(ctx context.Context, s lab.Stores, e Exercise, p program.Program, seed uint64, search bool,
+	report func(lab.Progress)) (Result, error) {
 	result := Result{Exercise: e.Name, Checks: []CheckResult{}}
 	checks := slices.Clone(e.Checks)
 	for i := range checks {
@@ -99,8 +103,8 @@ func judge(ctx context.Context, s lab.Stores, e Exercise, p program.Program, see
 	return result, nil
 }
 
-// together reports whether both checks are run in one process of a program: that costs less, but if the first one fails,
-// the others were run for nothing.
+// together reports whether both checks are run in one process of a program: that costs less, but if the first one
+// fails, the others were run for nothing.
 func (c Check) together(first Check) bool {
 	return c.Plan.CrowdOnly && first.Plan.CrowdOnly && c.Baseline == "" && first.Baseline == ""
 }
@@ -119,7 +123,8 @@ func (c Check) judge(r lab.Result) CheckResult {
 	case r.Unpriced > 0:
 		one.Kind = NoPrice
 		one.Message = Text{
-			fmt.Sprintf("exact, but %d of %d orders were made without think(): the shop has not looked up their price", r.Unpriced, r.Sold),
+			fmt.Sprintf("exact, but %d of %d orders were made without think(): the shop has not looked up their price",
+				r.Unpriced, r.Sold),
 			fmt.Sprintf("结果正确，但 %d 个订单里有 %d 个没有调用 think()：店铺没有查它们的价格", r.Sold, r.Unpriced)}
 	case c.SQLPerOrder > 0 && r.SQLPerOrder > c.SQLPerOrder:
 		one.Kind = TooManyStatements
@@ -129,16 +134,19 @@ func (c Check) judge(r lab.Result) CheckResult {
 	case c.MostLate >= 0 && r.Late > c.MostLate:
 		one.Kind = lab.Unfair
 		one.Message = Text{
-			fmt.Sprintf("exact, but %d of %d orders went to buyers who came late; at most %d", r.Late, r.Sold, c.MostLate),
+			fmt.Sprintf("exact, but %d of %d orders went to buyers who came late; at most %d", r.Late,
+				r.Sold, c.MostLate),
 			fmt.Sprintf("结果正确，但 %d 个订单里有 %d 个给了晚到的买家，最多 %d 个", r.Sold, r.Late, c.MostLate)}
 	}
 	one.Passed = one.Kind == ""
 	return one
 }
 
-// compare runs the baseline and the program in turn until the program reaches the ratio. The fastest run of each counts:
-// what slows a run down is the machine.
-func (c Check) compare(ctx context.Context, s lab.Stores, p program.Program, one CheckResult, report func(lab.Progress)) (CheckResult, float64, error) {
+// compare runs the baseline and the program in turn until the program reaches the ratio. The fastest run of each
+// counts: what slows a run down is the machine.
+func (c Check) compare(
+	ctx context.Context, s lab.Stores, p program.Program, one CheckResult, report func(lab.Progress),
+) (CheckResult, float64, error) {
 	source, err := strategies.Program(c.Baseline)
 	if err != nil {
 		return one, 0, err
@@ -176,7 +184,9 @@ func (c Check) compare(ctx context.Context, s lab.Stores, p program.Program, one
 }
 
 // runChecks runs the crowds of some checks, and returns a result of each.
-func runChecks(ctx context.Context, s lab.Stores, p program.Program, checks []Check, report func(lab.Progress)) ([]lab.Result, error) {
+func runChecks(
+	ctx context.Context, s lab.Stores, p program.Program, checks []Check, report func(lab.Progress),
+) ([]lab.Result, error) {
 	var plans []lab.Plan
 	for _, c := range checks {
 		plans = append(plans, c.Plan)
@@ -192,21 +202,28 @@ func runChecks(ctx context.Context, s lab.Stores, p program.Program, checks []Ch
 func wrongText(r lab.Result) Text {
 	switch {
 	case r.Verdict != nil && r.Kind == lab.Tampered:
-		return Text{"the program has changed what belongs to the judge, or has written orders that no buyer asked for", "程序改动了属于裁判的东西，或者写了没有买家要的订单"}
+		return Text{"the program has changed what belongs to the judge, or has written orders that no buyer asked for",
+			"程序改动了属于裁判的东西，或者写了没有买家要的订单"}
 	case r.Error != "":
 		return Text{"the run did not finish: " + r.Error, "运行没有结束：" + r.Error}
 	case r.Oversold > 0:
-		return Text{fmt.Sprintf("%d orders for %d units", r.Sold, r.Stock), fmt.Sprintf("%d 件商品有 %d 个订单", r.Stock, r.Sold)}
+		return Text{fmt.Sprintf("%d orders for %d units", r.Sold, r.Stock),
+			fmt.Sprintf("%d 件商品有 %d 个订单", r.Stock, r.Sold)}
 	case r.Lost > 0:
-		return Text{fmt.Sprintf("%d buyers were promised a unit and have no order", r.Lost), fmt.Sprintf("%d 个买家被告知抢到了，却没有订单", r.Lost)}
+		return Text{fmt.Sprintf("%d buyers were promised a unit and have no order", r.Lost),
+			fmt.Sprintf("%d 个买家被告知抢到了，却没有订单", r.Lost)}
 	case r.Duplicates > 0:
-		return Text{fmt.Sprintf("%d orders are a second one by the same buyer", r.Duplicates), fmt.Sprintf("%d 个订单是同一买家的第二个", r.Duplicates)}
+		return Text{fmt.Sprintf("%d orders are a second one by the same buyer", r.Duplicates),
+			fmt.Sprintf("%d 个订单是同一买家的第二个", r.Duplicates)}
 	case r.AfterEnd > 0:
-		return Text{fmt.Sprintf("%d units were sold after the end of the sale", r.AfterEnd), fmt.Sprintf("秒杀结束之后还卖出了 %d 件", r.AfterEnd)}
+		return Text{fmt.Sprintf("%d units were sold after the end of the sale", r.AfterEnd),
+			fmt.Sprintf("秒杀结束之后还卖出了 %d 件", r.AfterEnd)}
 	case r.Denied > 0:
-		return Text{fmt.Sprintf("%d buyers have an order but were refused", r.Denied), fmt.Sprintf("%d 个买家有订单，却被告知没抢到", r.Denied)}
+		return Text{fmt.Sprintf("%d buyers have an order but were refused", r.Denied),
+			fmt.Sprintf("%d 个买家有订单，却被告知没抢到", r.Denied)}
 	case r.Unsold > 0:
-		return Text{fmt.Sprintf("%d units are unsold although buyers were refused", r.Unsold), fmt.Sprintf("有买家被拒绝，却有 %d 件没有卖出", r.Unsold)}
+		return Text{fmt.Sprintf("%d units are unsold although buyers were refused", r.Unsold),
+			fmt.Sprintf("有买家被拒绝，却有 %d 件没有卖出", r.Unsold)}
 	}
 	return Text{"the crowd was served, but the search found a schedule that fails", "这群买家没有出错，但搜索找到了会失败的顺序"}
 }

@@ -87,7 +87,8 @@ func (a addressRush) addressKey(user int64) string {
 // rush starts bots and people. issue returns the address for a person, attempt an address that a bot
 // tries, and check reports whether a user may buy at an address.
 func (a addressRush) rush(ctx context.Context, issue func(ctx context.Context, user int64) (string, error),
-	attempt func(bot int64, try int, rng *rand.Rand) string, check func(ctx context.Context, c counter, user int64, address string) (bool, error)) (Finding, error) {
+	attempt func(bot int64, try int, rng *rand.Rand) string,
+	check func(ctx context.Context, c counter, user int64, address string) (bool, error)) (Finding, error) {
 	if err := a.people.Set(ctx, a.Key("stock"), addressUnits, lab.KeyLife).Err(); err != nil {
 		return Finding{}, err
 	}
@@ -190,15 +191,16 @@ func (a addressRush) signedAddress(ctx context.Context) (Finding, error) {
 	if err != nil {
 		return Finding{}, err
 	}
-	row, err := a.rush(ctx, issue, a.forgeries(victim), func(_ context.Context, _ counter, user int64, address string) (bool, error) {
-		//lab:here
-		owner, err := checker.CheckAddress(a.Number, token(user), address)
-		if err != nil && !errors.Is(err, seckill.ErrBadAddress) {
-			return false, err
-		}
-		return err == nil && owner == user, nil
-		//lab:end
-	})
+	row, err := a.rush(ctx, issue, a.forgeries(victim),
+		func(_ context.Context, _ counter, user int64, address string) (bool, error) {
+			//lab:here
+			owner, err := checker.CheckAddress(a.Number, token(user), address)
+			if err != nil && !errors.Is(err, seckill.ErrBadAddress) {
+				return false, err
+			}
+			return err == nil && owner == user, nil
+			//lab:end
+		})
 	if err == nil {
 		asked := rdb.PoolStats() // each command takes a connection: an open one, or a new one
 		row.Figures["redis"] += float64(asked.Hits + asked.Misses)
@@ -225,7 +227,8 @@ func (a addressRush) forgeries(victim string) func(int64, int, *rand.Rand) strin
 		case 3:
 			return address.New(a.secret).Sign(bot, a.Number, token(bot), now.Add(-time.Minute))
 		}
-		own, _ := base64.RawURLEncoding.DecodeString(address.New(a.secret).Sign(bot, a.Number, token(bot), now.Add(-time.Minute)))
+		own, _ := base64.RawURLEncoding.DecodeString(
+			address.New(a.secret).Sign(bot, a.Number, token(bot), now.Add(-time.Minute)))
 		bit := rng.IntN(8 * len(own)) // may be in the expiry
 		own[bit/8] ^= 1 << (bit % 8)
 		return base64.RawURLEncoding.EncodeToString(own)
@@ -254,8 +257,9 @@ func (a addressRush) retriedCaptcha(ctx context.Context) (Finding, error) {
 			}
 		}
 	}
-	return Finding{Verdict: verdict(letIn == 0, Wrong), Figures: map[string]float64{"tries": float64(tries), "let_in": float64(letIn),
-		"redis": float64(a.bots.commands.Load() - before)}}, nil
+	return Finding{Verdict: verdict(letIn == 0, Wrong),
+		Figures: map[string]float64{"tries": float64(tries), "let_in": float64(letIn),
+			"redis": float64(a.bots.commands.Load() - before)}}, nil
 }
 
 // oneTryCaptcha is the shop's captcha, checked by the shop's code. A bot sends a wrong answer and then
@@ -296,8 +300,9 @@ func (a addressRush) oneTryCaptcha(ctx context.Context) (Finding, error) {
 			}
 		}
 	}
-	return Finding{Verdict: verdict(letIn == 0 && people == captchaPeople, Wrong), Figures: map[string]float64{"tries": float64(tries),
-		"let_in": float64(letIn), "people": float64(people)}}, nil
+	return Finding{Verdict: verdict(letIn == 0 && people == captchaPeople, Wrong),
+		Figures: map[string]float64{"tries": float64(tries),
+			"let_in": float64(letIn), "people": float64(people)}}, nil
 }
 
 // cleanUp removes the keys of addressKey, which keysOf does not list. Captchas expire after a minute.

@@ -14,20 +14,23 @@ import (
 
 // runBackup sells units of one row, alone, then beside a backup, then after it.
 //
-// An update in Postgres writes a new version of the row and leaves the old one, which other transactions may still have to see. If none
-// has to, the next statement that passes clears the page (a HOT prune), so a row that is updated a thousand times
-// stays on one page. pg_dump reads all tables in one transaction, as of its first moment (repeatable read). So while it runs, no version
-// since that moment may be cleared, of any table, whether pg_dump has read it already or not. A report, a forgotten
-// transaction at a breakpoint, a slot of a replica that is away: each does the same.
+// An update in Postgres writes a new version of the row and leaves the old one, which other transactions may still have
+// to see. If none has to, the next statement that passes clears the page (a HOT prune), so a row that is updated a
+// thousand times stays on one page. pg_dump reads all tables in one transaction, as of its first moment (repeatable
+// read). So while it runs, no version since that moment may be cleared, of any table, whether pg_dump has read it
+// already or not. A report, a forgotten transaction at a breakpoint, a slot of a replica that is away: each does the
+// same.
 //
-// The index leads to all versions of the hot row, page after page, and each purchase goes along them to the newest one. They grow with
-// each purchase. So a backup that runs for an hour while the sale is open makes each purchase slower than the last.
+// The index leads to all versions of the hot row, page after page, and each purchase goes along them to the newest one.
+// They grow with each purchase. So a backup that runs for an hour while the sale is open makes each purchase slower
+// than the last.
 //
 // Dump before the sale, or from a standby, or take what takes no snapshot of rows: base backup and write-ahead log
 // (pg_basebackup, archiving). And bound what is forgotten: idle_in_transaction_session_timeout.
 //
-// The figures are orders; first_s, last_s: orders per second in the first and in the last 0.1 s; pages: pages that Postgres reads in the
-// end to find the row; table_kb: the table. The row is 300 bytes long, as a sale with a title and a picture.
+// The figures are orders; first_s, last_s: orders per second in the first and in the last 0.1 s; pages: pages that
+// Postgres reads in the end to find the row; table_kb: the table. The row is 300 bytes long, as a sale with a title and
+// a picture.
 func runBackup(ctx context.Context, s lab.Stores, _ uint64) (rows []Finding, err error) {
 	w, err := openWorkspace(ctx, s, `create table item (id int primary key, sold int not null, detail char(300) not null);
 		insert into item values (1, 0, '')`, 2)
@@ -60,15 +63,16 @@ func runBackup(ctx context.Context, s lab.Stores, _ uint64) (rows []Finding, err
 }
 
 const (
-	backupTime  = 600 * time.Millisecond
-	backupLeast = 1000 // orders: enough that the versions of the row do not fit on the pages below, on a slow machine too
+	backupTime = 600 * time.Millisecond
+	// orders: enough that the versions of the row do not fit on the pages below, on a slow machine too
+	backupLeast = 1000
 	backupMost  = 4 * time.Second
 	backupSlice = 100 * time.Millisecond
 	backupPages = 12 // a row that is cleared is found on fewer, its index included
 )
 
-// sellUpdating sells for a while, on one connection: a second one that Postgres suspends would keep versions alive as a backup does. It
-// is right if the row can be found on a few pages in the end, and slow if it cannot.
+// sellUpdating sells for a while, on one connection: a second one that Postgres suspends would keep versions alive as a
+// backup does. It is right if the row can be found on a few pages in the end, and slow if it cannot.
 func sellUpdating(ctx context.Context, w workspace) (row Finding, err error) {
 	var mu sync.Mutex
 	var sold []time.Duration
@@ -78,7 +82,8 @@ func sellUpdating(ctx context.Context, w workspace) (row Finding, err error) {
 		defer mu.Unlock()
 		return map[string]float64{"orders": float64(len(sold))}
 	})
-	for (time.Since(began) < backupTime || len(sold) < backupLeast && time.Since(began) < backupMost) && ctx.Err() == nil {
+	for (time.Since(began) < backupTime || len(sold) < backupLeast && time.Since(began) < backupMost) &&
+		ctx.Err() == nil {
 		//lab:here
 		_, err := w.db.Exec(ctx, `update item set sold = sold + 1 where id = 1`)
 		//lab:end
@@ -104,13 +109,14 @@ func sellUpdating(ctx context.Context, w workspace) (row Finding, err error) {
 		result = Busy
 	}
 	rate := perSecond(sold[:within], backupTime, backupSlice)
-	return Finding{Verdict: result, Series: []Series{{"sold_s", rate}}, Figures: map[string]float64{"orders": float64(len(sold)),
-		"first_s": rate[0][1], "last_s": rate[len(rate)-1][1], "pages": pages, "table_kb": kb}}, err
+	return Finding{Verdict: result, Series: []Series{{"sold_s", rate}},
+		Figures: map[string]float64{"orders": float64(len(sold)),
+			"first_s": rate[0][1], "last_s": rate[len(rate)-1][1], "pages": pages, "table_kb": kb}}, err
 }
 
-// pagesOfRow returns how many pages Postgres reads to find the row: the least of several reads. The first read clears what no
-// transaction sees any more. A session that is just being started, in any database of the server, may keep that for a moment; a backup
-// keeps it until its end.
+// pagesOfRow returns how many pages Postgres reads to find the row: the least of several reads. The first read clears
+// what no transaction sees any more. A session that is just being started, in any database of the server, may keep that
+// for a moment; a backup keeps it until its end.
 func pagesOfRow(ctx context.Context, w workspace) (pages float64, err error) {
 	for read := range 20 {
 		var plans []struct {

@@ -14,20 +14,22 @@ import (
 	"miaosha/seckill/lab"
 )
 
-// runBatchSize sells units of one row for a quarter of a second: with transactions of 1, 8, 64 and 512 orders, on eight connections.
+// runBatchSize sells units of one row for a quarter of a second: with transactions of 1, 8, 64 and 512 orders, on eight
+// connections.
 //
-// A row is changed by one transaction at a time, and what it costs is the turn: the lock goes from one transaction to the next,
-// and each holds it until its commit is on disk. That is a fixed time, whether the transaction sells one unit or 512. More connections do
-// not help, since they wait for the same row.
+// A row is changed by one transaction at a time, and what it costs is the turn: the lock goes from one transaction to
+// the next, and each holds it until its commit is on disk. That is a fixed time, whether the transaction sells one unit
+// or 512. More connections do not help, since they wait for the same row.
 //
-// So a batch shares one turn. But each order still has a price of its own, its row and its entry in the index, and with growing batches that
-// is what remains: the first step gains most. The price of a large batch is the wait: an order is there when its whole batch is, and an
-// error in the batch (a poisoned order) is an error of all of it.
+// So a batch shares one turn. But each order still has a price of its own, its row and its entry in the index, and with
+// growing batches that is what remains: the first step gains most. The price of a large batch is the wait: an order is
+// there when its whole batch is, and an error in the batch (a poisoned order) is an error of all of it.
 //
-// The shop does not wait until a batch is full. It takes what has come while the last batch was at work, up to a bound: a lone buyer
-// is a batch of one, and a crowd makes batches large by itself.
+// The shop does not wait until a batch is full. It takes what has come while the last batch was at work, up to a bound:
+// a lone buyer is a batch of one, and a crowd makes batches large by itself.
 //
-// The figures are orders; per_second: orders per second; turns: transactions per second; p99_ms: the time that 99 in 100 transactions took at most.
+// The figures are orders; per_second: orders per second; turns: transactions per second; p99_ms: the time that 99 in
+// 100 transactions took at most.
 func runBatchSize(ctx context.Context, s lab.Stores, _ uint64) (rows []Finding, err error) {
 	w, err := openWorkspace(ctx, s, `create table item (stock int not null);
 		create table orders (user_id int primary key)`, batchConns)
@@ -41,7 +43,8 @@ func runBatchSize(ctx context.Context, s lab.Stores, _ uint64) (rows []Finding, 
 		if size == 1 {
 			name = "1 order in a transaction"
 		}
-		variants = append(variants, variant{name, paced(func(ctx context.Context) (Finding, error) { return sellBatches(ctx, w, size) })})
+		variants = append(variants, variant{name, paced(
+			func(ctx context.Context) (Finding, error) { return sellBatches(ctx, w, size) })})
 	}
 	return tryAll(ctx, variants)
 }
@@ -65,7 +68,8 @@ func sellBatches(ctx context.Context, w workspace, size int) (Finding, error) {
 	var next, sold atomic.Int64
 	began := time.Now()
 	show(ctx, func() map[string]float64 {
-		return map[string]float64{"orders": float64(sold.Load()), "per_second": lab.Round(float64(sold.Load())/time.Since(began).Seconds(), 0)}
+		return map[string]float64{"orders": float64(sold.Load()),
+			"per_second": lab.Round(float64(sold.Load())/time.Since(began).Seconds(), 0)}
 	})
 	var workers errgroup.Group
 	for range batchConns {
@@ -101,5 +105,6 @@ func sellBatches(ctx context.Context, w workspace, size int) (Finding, error) {
 	}
 	exact := orders == sold.Load() && orders == batchStock-stock
 	return Finding{Verdict: verdict(exact, Wrong), sure: !exact, Figures: map[string]float64{"orders": float64(orders),
-		"per_second": lab.Round(float64(orders)/seconds, 0), "turns": lab.Round(float64(len(took))/seconds, 0), "p99_ms": inMS(lab.Percentile(took, 99))}}, err
+		"per_second": lab.Round(float64(orders)/seconds, 0), "turns": lab.Round(float64(len(took))/seconds, 0),
+		"p99_ms": inMS(lab.Percentile(took, 99))}}, err
 }

@@ -45,7 +45,8 @@ func runCache(ctx context.Context, s lab.Stores, seed uint64) (rows []Finding, e
 	}
 	defer r.Close()
 	defer r.Del(context.WithoutCancel(ctx), w.Key("price"))
-	try := func(c *priceCache, rush func(context.Context, *priceCache, uint64) (int, error), judge func(map[string]float64) string) func(context.Context) (Finding, error) {
+	try := func(c *priceCache, rush func(context.Context, *priceCache, uint64) (int, error),
+		judge func(map[string]float64) string) func(context.Context) (Finding, error) {
 		return func(ctx context.Context) (Finding, error) {
 			c.db, c.entries, c.rng = w.db, map[int64]cacheEntry{}, rand.New(rand.NewPCG(seed, 1))
 			figures := func() map[string]float64 {
@@ -64,7 +65,8 @@ func runCache(ctx context.Context, s lab.Stores, seed uint64) (rows []Finding, e
 		{"hot id expires, everybody reads", try(&priceCache{}, breakDown, oneRead)},
 		{"hot id expires, single flight", try(&priceCache{single: true}, breakDown, oneRead)},
 		{"500 ids expire at once", paced(try(&priceCache{single: true}, avalanche, spread))},
-		{"500 ids expire with jitter", paced(try(&priceCache{single: true, jitter: avalancheSpread}, avalanche, spread))},
+		{"500 ids expire with jitter", paced(try(&priceCache{single: true, jitter: avalancheSpread},
+			avalanche, spread))},
 	}, cacheLevels(w, r)...))
 }
 

@@ -243,7 +243,8 @@ func (i *cachedItem) readAndStall(ctx context.Context, long bool) error {
 // a price that it is still to cache.
 func (i *cachedItem) awaitReaders(ctx context.Context) {
 	for n := range i.rounds {
-		for last := i.rounds[n].Load() + 2; i.rounds[n].Load() < last && ctx.Err() == nil; { // the first of the two may be under way
+		for last := i.rounds[n].Load() + 2; i.rounds[n].Load() < last && ctx.Err() == nil; {
+			// the first of the two may be under way
 			lab.Pause(ctx, readEvery)
 		}
 	}

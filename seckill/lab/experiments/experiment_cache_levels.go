@@ -9,17 +9,18 @@ import (
 	"miaosha/seckill/lab"
 )
 
-// cacheLevels returns the levels at which a price can be read, from near to far, as variants: the memory of the process (as in Guava,
-// Caffeine or goods.Cache), Redis, and Postgres by the primary key. One reader reads the same price 200 times, one read
-// after the other, so a read of a store is a round trip that waits for no other reader.
+// cacheLevels returns the levels at which a price can be read, from near to far, as variants: the memory of the process
+// (as in Guava, Caffeine or goods.Cache), Redis, and Postgres by the primary key. One reader reads the same price 200
+// times, one read after the other, so a read of a store is a round trip that waits for no other reader.
 //
-// The figures are reads, and read_us: the median time of a read in microseconds. A level in the middle saves the difference to the one
-// behind it, for each read that the one in front of it lets through.
+// The figures are reads, and read_us: the median time of a read in microseconds. A level in the middle saves the
+// difference to the one behind it, for each read that the one in front of it lets through.
 func cacheLevels(w workspace, c counter) []variant {
 	const id, price, kept = 1, 100, time.Minute
 	local := &priceCache{entries: map[int64]cacheEntry{id: {price: price, until: time.Now().Add(lab.KeyLife)}}}
 	entry := w.Key("price")
-	try := func(prepare func(context.Context) error, read func(context.Context) (int64, error)) func(context.Context) (Finding, error) {
+	try := func(prepare func(context.Context) error,
+		read func(context.Context) (int64, error)) func(context.Context) (Finding, error) {
 		return func(ctx context.Context) (row Finding, err error) {
 			if err := prepare(ctx); err != nil {
 				return row, err
@@ -33,7 +34,8 @@ func cacheLevels(w workspace, c counter) []variant {
 				}
 			}
 			median := float64(lab.Percentile(took, 50)) / float64(time.Microsecond)
-			return Finding{Verdict: Right, Figures: map[string]float64{"reads": cacheLevelReads, "read_us": lab.Round(median, 2)}}, nil
+			return Finding{Verdict: Right, Figures: map[string]float64{"reads": cacheLevelReads,
+				"read_us": lab.Round(median, 2)}}, nil
 		}
 	}
 	nothing := func(context.Context) error { return nil }

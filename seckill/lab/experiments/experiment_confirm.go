@@ -125,13 +125,17 @@ func (q messageQueue) publish(ctx context.Context, p publisher) (row Finding, er
 	}
 	took := time.Since(began)
 	sent, orders, err := q.write(ctx)
-	return Finding{Verdict: verdict(orders == confirmMessages, Wrong), Figures: map[string]float64{"messages": confirmMessages,
-		"per_second": lab.Round(confirmMessages/took.Seconds(), 0), "p99_ms": lab.Round(1000*waits[len(waits)*99/100].Seconds(), 1),
-		"lost": float64(confirmMessages - orders), "twice": float64(sent - orders)}}, err
+	return Finding{Verdict: verdict(orders == confirmMessages, Wrong),
+		Figures: map[string]float64{"messages": confirmMessages,
+			"per_second": lab.Round(confirmMessages/took.Seconds(), 0),
+			"p99_ms":     lab.Round(1000*waits[len(waits)*99/100].Seconds(), 1),
+			"lost":       float64(confirmMessages - orders), "twice": float64(sent - orders)}}, err
 }
 
 // publishFrom is the life of one process, which begins with the first message that was not promised.
-func (q messageQueue) publishFrom(ctx context.Context, p publisher, dies bool, began time.Time, waits []time.Duration) ([]time.Duration, error) {
+func (q messageQueue) publishFrom(
+	ctx context.Context, p publisher, dies bool, began time.Time, waits []time.Duration,
+) ([]time.Duration, error) {
 	rdb, err := lab.OpenRedis(q.stores)
 	if err != nil {
 		return nil, err

@@ -57,24 +57,29 @@ func (q messageQueue) consume(ctx context.Context, ackFirst bool) (row Finding, 
 	}
 	dead, err = q.Redis.XLen(ctx, q.deadLetters()).Result()
 	lost := consumedMessages - orders - dead
-	return Finding{Verdict: verdict(lost == 0, Wrong), Figures: map[string]float64{"messages": consumedMessages, "orders": float64(orders),
-		"again": float64(again), "dead": float64(dead), "lost": float64(lost)}}, err
+	return Finding{Verdict: verdict(lost == 0, Wrong),
+		Figures: map[string]float64{"messages": consumedMessages, "orders": float64(orders),
+			"again": float64(again), "dead": float64(dead), "lost": float64(lost)}}, err
 }
 
 // work is the life of one consumer: first what another one has left behind, then new messages. It ends
 // when there are none, or in death after so many messages. It returns how many it has claimed.
-func (q messageQueue) work(ctx context.Context, consumer string, ackFirst bool, diesAfter int) (claimed int, err error) {
+func (q messageQueue) work(
+	ctx context.Context, consumer string, ackFirst bool, diesAfter int,
+) (claimed int, err error) {
 	for worked := 0; ; {
 		var batch []redis.XMessage
 		if consumer != "first" {
-			if batch, _, err = q.Redis.XAutoClaim(ctx, &redis.XAutoClaimArgs{Stream: q.stream(), Group: consumers, Consumer: consumer,
-				Start: "0", Count: consumedMessages}).Result(); err != nil {
+			if batch, _, err = q.Redis.XAutoClaim(ctx,
+				&redis.XAutoClaimArgs{Stream: q.stream(), Group: consumers, Consumer: consumer,
+					Start: "0", Count: consumedMessages}).Result(); err != nil {
 				return claimed, err
 			}
 			claimed += len(batch)
 		}
-		read, err := q.Redis.XReadGroup(ctx, &redis.XReadGroupArgs{Group: consumers, Consumer: consumer, Streams: []string{q.stream(), ">"},
-			Count: prefetch, Block: -1}).Result()
+		read, err := q.Redis.XReadGroup(ctx, &redis.XReadGroupArgs{Group: consumers, Consumer: consumer,
+			Streams: []string{q.stream(), ">"},
+			Count:   prefetch, Block: -1}).Result()
 		if err != nil && !errors.Is(err, redis.Nil) {
 			return claimed, err
 		}
@@ -117,7 +122,8 @@ func (q messageQueue) writeOrder(ctx context.Context, m redis.XMessage) (done bo
 	if refused := new(pgconn.PgError); !errors.As(err, &refused) {
 		return err == nil, err
 	}
-	pending, err := q.Redis.XPendingExt(ctx, &redis.XPendingExtArgs{Stream: q.stream(), Group: consumers, Start: m.ID, End: m.ID, Count: 1}).Result()
+	pending, err := q.Redis.XPendingExt(ctx, &redis.XPendingExtArgs{Stream: q.stream(), Group: consumers, Start: m.ID,
+		End: m.ID, Count: 1}).Result()
 	if err != nil || len(pending) == 0 || pending[0].RetryCount < maxDeliveries { // none: it was acknowledged first
 		return false, err
 	}

@@ -13,25 +13,27 @@ import (
 	"miaosha/seckill/lab"
 )
 
-// runFailover sells 200 units on a primary with a standby, and lets the primary die after 100 buyers were told yes. The standby is promoted, and
-// the sale goes on there until it is sold out.
+// runFailover sells 200 units on a primary with a standby, and lets the primary die after 100 buyers were told yes. The
+// standby is promoted, and the sale goes on there until it is sold out.
 //
-// It is a model: primary and standby are two sets of tables in one schema, and a goroutine copies a log from one to the other, 10 ms
-// late, as a network between two rooms. The order of commits, the moment in which a buyer is told, and what a standby does not have yet are as in
-// Postgres or MySQL. What takes its time there (elections, fencing, connections) is left out.
+// It is a model: primary and standby are two sets of tables in one schema, and a goroutine copies a log from one to the
+// other, 10 ms late, as a network between two rooms. The order of commits, the moment in which a buyer is told, and
+// what a standby does not have yet are as in Postgres or MySQL. What takes its time there (elections, fencing,
+// connections) is left out.
 //
-// Asynchronous: the buyer is told after the commit on the primary. What the standby has not received when the primary dies did not happen: its
-// buyers were told yes and have no order, and their units are sold again. The database did not lose a byte that it had promised to
-// keep elsewhere. Only the shop had promised more.
+// Asynchronous: the buyer is told after the commit on the primary. What the standby has not received when the primary
+// dies did not happen: its buyers were told yes and have no order, and their units are sold again. The database did not
+// lose a byte that it had promised to keep elsewhere. Only the shop had promised more.
 //
-// Synchronous: the buyer is told when the standby has the commit. Each click waits for the way there and back, and nothing that was told is lost.
+// Synchronous: the buyer is told when the standby has the commit. Each click waits for the way there and back, and
+// nothing that was told is lost.
 //
-// Synchronous for a while, as MySQL's semi-synchronous replication (rpl_semi_sync_source_timeout) and as scripts that switch the standby off
-// when it is slow: if the standby does not answer for 20 ms, the primary goes on alone. A network that stalls before the
-// machine dies is the ordinary case, and then the promise is not kept.
+// Synchronous for a while, as MySQL's semi-synchronous replication (rpl_semi_sync_source_timeout) and as scripts that
+// switch the standby off when it is slow: if the standby does not answer for 20 ms, the primary goes on alone. A
+// network that stalls before the machine dies is the ordinary case, and then the promise is not kept.
 //
-// The figures are told: buyers who were told yes; lost: those of them without an order in the end; beyond: buyers who were told yes beyond the
-// stock; p99_ms: the time until a buyer was told.
+// The figures are told: buyers who were told yes; lost: those of them without an order in the end; beyond: buyers who
+// were told yes beyond the stock; p99_ms: the time until a buyer was told.
 func runFailover(ctx context.Context, s lab.Stores, _ uint64) (rows []Finding, err error) {
 	w, err := openWorkspace(ctx, s, `
 		create table item (server text primary key, stock int not null);
@@ -72,8 +74,8 @@ type servers struct {
 	arrived  chan struct{}  // closed and replaced when it has received more
 }
 
-// failOver sells until the primary dies, and then at the standby. Each commit waits for the standby for at most patience. stalls: before the
-// primary dies, the network between the two stalls.
+// failOver sells until the primary dies, and then at the standby. Each commit waits for the standby for at most
+// patience. stalls: before the primary dies, the network between the two stalls.
 func failOver(ctx context.Context, w workspace, patience time.Duration, stalls bool) (row Finding, err error) {
 	if _, err := w.Admin.Exec(ctx, `truncate item, orders, log restart identity`); err != nil {
 		return row, err
@@ -81,7 +83,8 @@ func failOver(ctx context.Context, w workspace, patience time.Duration, stalls b
 	if _, err := w.Admin.Exec(ctx, `insert into item values ('primary', $1), ('standby', $1)`, failoverUnits); err != nil {
 		return row, err
 	}
-	v := &servers{workspace: w, received: map[int32]bool{}, arrived: make(chan struct{}), dead: make(chan struct{}), stalled: make(chan struct{})}
+	v := &servers{workspace: w, received: map[int32]bool{}, arrived: make(chan struct{}), dead: make(chan struct{}),
+		stalled: make(chan struct{})}
 	show(ctx, func() map[string]float64 { return map[string]float64{"told": float64(v.told.Load())} })
 	fall := sync.OnceFunc(func() { close(v.dead) })
 	var took []time.Duration
@@ -143,7 +146,8 @@ func failOver(ctx context.Context, w workspace, patience time.Duration, stalls b
 		"beyond": max(0, told-failoverUnits), "p99_ms": inMS(lab.Percentile(took, 99))}}, err
 }
 
-// sell takes a unit at a server and writes the order, and the log if it is the primary. It reports false if none is left.
+// sell takes a unit at a server and writes the order, and the log if it is the primary. It reports false if none is
+// left.
 func (v *servers) sell(ctx context.Context, server string, user int32) (sold bool, err error) {
 	err = pgx.BeginFunc(ctx, v.db, func(tx pgx.Tx) error {
 		tag, err := tx.Exec(ctx, `update item set stock = stock - 1 where server = $1 and stock > 0`, server)
@@ -152,7 +156,8 @@ func (v *servers) sell(ctx context.Context, server string, user int32) (sold boo
 		}
 		sold = true
 		if _, err = tx.Exec(ctx, `insert into orders values ($1, $2)`, server, user); err == nil && server == "primary" {
-			_, err = tx.Exec(ctx, `insert into log (user_id) values ($1)`, user) // in the order of the commits: the row is locked
+			// in the order of the commits: the row is locked
+			_, err = tx.Exec(ctx, `insert into log (user_id) values ($1)`, user)
 		}
 		return err
 	})

@@ -18,21 +18,22 @@ import (
 	"miaosha/seckill/lab"
 )
 
-// runFair sells 100 units to 400 people and 50 bots: 200 people with a fast line, 200 with a slow one. A person sees that the sale is open and
-// presses, a bot waits for nothing.
+// runFair sells 100 units to 400 people and 50 bots: 200 people with a fast line, 200 with a slow one. A person sees
+// that the sale is open and presses, a bot waits for nothing.
 //
-// First come, first served sounds fair, and sells to those with the shortest way: all bots, then people near the server. That
-// is a race of lines and programs.
+// First come, first served sounds fair, and sells to those with the shortest way: all bots, then people near the
+// server. That is a race of lines and programs.
 //
-// A lot (抽签): all who ask within the first 0.4 s take part, and a draw decides. It costs Redis one member of a set for each buyer, and a bot
-// that is early has gained nothing. The draw is a keyed hash of the user, not a random number: the same user draws the same in every
-// process, so asking again does not help.
+// A lot (抽签): all who ask within the first 0.4 s take part, and a draw decides. It costs Redis one member of a set for
+// each buyer, and a bot that is early has gained nothing. The draw is a keyed hash of the user, not a random number:
+// the same user draws the same in every process, so asking again does not help.
 //
-// But a lot counts entries. A bot with ten accounts has ten of them, and half of the units go to fifty people again. What is scarce must be the
-// entry: one for each verified phone, or address, or card. No rule of order is fairer than the identity behind it.
+// But a lot counts entries. A bot with ten accounts has ten of them, and half of the units go to fifty people again.
+// What is scarce must be the entry: one for each verified phone, or address, or card. No rule of order is fairer than
+// the identity behind it.
 //
-// The shop draws the order of the first second's requests (seckill/address/lot.go), lets a phone be one account, and has buckets
-// for each account and network.
+// The shop draws the order of the first second's requests (seckill/address/lot.go), lets a phone be one account, and
+// has buckets for each account and network.
 //
 // The figures are entries: accounts that asked; bots, fast, slow: units of each group.
 func runFair(ctx context.Context, s lab.Stores, seed uint64) (rows []Finding, err error) {
@@ -89,7 +90,8 @@ type fairSale struct {
 	seed  uint64
 }
 
-// crowd returns all accounts. A bot comes in the first two milliseconds, a person needs time to see and press, and a slow line as long again.
+// crowd returns all accounts. A bot comes in the first two milliseconds, a person needs time to see and press, and a
+// slow line as long again.
 func (s fairSale) crowd(accounts int) (all []fairBuyer) {
 	draw := rand.New(rand.NewPCG(s.seed, 25))
 	upTo := func(d time.Duration) time.Duration { return time.Duration(draw.Int64N(int64(d))) }
@@ -106,9 +108,12 @@ func (s fairSale) crowd(accounts int) (all []fairBuyer) {
 }
 
 // sell sells to the crowd. entry returns the name under which an account takes part in the lot.
-func (s fairSale) sell(ctx context.Context, accounts int, draw bool, entry func(fairBuyer) string) (row Finding, err error) {
+func (s fairSale) sell(
+	ctx context.Context, accounts int, draw bool, entry func(fairBuyer) string,
+) (row Finding, err error) {
 	stock, lot := s.Key("stock"), s.Key("lot")
-	if err := errors.Join(s.redis.Set(ctx, stock, fairUnits, lab.KeyLife).Err(), s.redis.Del(ctx, lot).Err()); err != nil {
+	if err := errors.Join(s.redis.Set(ctx, stock, fairUnits, lab.KeyLife).Err(),
+		s.redis.Del(ctx, lot).Err()); err != nil {
 		return row, err
 	}
 	buyers := s.crowd(accounts)
@@ -157,7 +162,8 @@ func (s fairSale) sell(ctx context.Context, accounts int, draw bool, entry func(
 		}
 	}
 	bots, fast, slow := units[fairBot].Load(), units[fairFast].Load(), units[fairSlow].Load()
-	share := int64(fairUnits * fairBots / (fairBots + 2*fairPeople)) // what the bots would have if each person and bot had the same chance
+	// what the bots would have if each person and bot had the same chance
+	share := int64(fairUnits * fairBots / (fairBots + 2*fairPeople))
 	result, exact := verdict(bots <= 2*share && slow >= fast/2, lab.Unfair), bots+fast+slow == fairUnits
 	if !exact {
 		result = Wrong

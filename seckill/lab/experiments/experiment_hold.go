@@ -13,22 +13,22 @@ import (
 	"miaosha/seckill/lab"
 )
 
-// runHold lets 40 buyers click again and again at a pool of four connections. Each purchase needs a price from another service, which
-// takes 20 ms, and a transaction of about a millisecond.
+// runHold lets 40 buyers click again and again at a pool of four connections. Each purchase needs a price from another
+// service, which takes 20 ms, and a transaction of about a millisecond.
 //
-// A call inside the transaction holds what the transaction holds. With the row locked, purchases of this item pass one by one, one in
-// 20 ms, and three of the connections wait for the fourth. Before the write the row is free, but the connection is not: it
-// is idle in transaction, and all other buyers wait for it, those of other items too. Four connections of 20 ms each are 200 purchases a
-// second at most (Little's law), and Postgres does nothing meanwhile.
+// A call inside the transaction holds what the transaction holds. With the row locked, purchases of this item pass one
+// by one, one in 20 ms, and three of the connections wait for the fourth. Before the write the row is free, but the
+// connection is not: it is idle in transaction, and all other buyers wait for it, those of other items too. Four
+// connections of 20 ms each are 200 purchases a second at most (Little's law), and Postgres does nothing meanwhile.
 //
-// Outside the transaction the same call holds nothing. The connection is taken for the two statements alone, and what the price was based on is checked
-// in the write.
+// Outside the transaction the same call holds nothing. The connection is taken for the two statements alone, and what
+// the price was based on is checked in the write.
 //
-// The shop makes no call inside a transaction: no Redis, no HTTP, no queue. Frameworks hide this: one annotation on a method makes all that it calls
-// part of the transaction.
+// The shop makes no call inside a transaction: no Redis, no HTTP, no queue. Frameworks hide this: one annotation on a
+// method makes all that it calls part of the transaction.
 //
-// The figures are per_second: purchases a second; held_ms: for how long a purchase holds a connection, the median; wait_ms: for how
-// long it waits for one, the median; p99_ms: the whole purchase.
+// The figures are per_second: purchases a second; held_ms: for how long a purchase holds a connection, the median;
+// wait_ms: for how long it waits for one, the median; p99_ms: the whole purchase.
 func runHold(ctx context.Context, s lab.Stores, _ uint64) (rows []Finding, err error) {
 	w, err := openWorkspace(ctx, s, `create table item (stock int not null); insert into item values (1000000);
 		create table orders (price int not null)`, holdConns)
@@ -55,8 +55,9 @@ const (
 	holdTime   = 400 * time.Millisecond
 )
 
-// holdConnections lets the buyers click for a while. first, inside and locked are the three places where a purchase may look up its price.
-// It is right if a connection is held for less time than the look-up takes, and slow if it is not: it sells exactly in any case.
+// holdConnections lets the buyers click for a while. first, inside and locked are the three places where a purchase may
+// look up its price. It is right if a connection is held for less time than the look-up takes, and slow if it is not:
+// it sells exactly in any case.
 func holdConnections(ctx context.Context, w workspace, first, inside, locked func(context.Context)) (Finding, error) {
 	var mu sync.Mutex
 	var waited, held, took []time.Duration
@@ -65,7 +66,8 @@ func holdConnections(ctx context.Context, w workspace, first, inside, locked fun
 		mu.Lock()
 		defer mu.Unlock()
 		return map[string]float64{"per_second": lab.Round(float64(len(took))/time.Since(began).Seconds(), 0),
-			"held_ms": inMS(lab.Percentile(slices.Clone(held), 50)), "wait_ms": inMS(lab.Percentile(slices.Clone(waited), 50)), "p99_ms": inMS(lab.Percentile(slices.Clone(took), 99))}
+			"held_ms": inMS(lab.Percentile(slices.Clone(held), 50)), "wait_ms": inMS(
+				lab.Percentile(slices.Clone(waited), 50)), "p99_ms": inMS(lab.Percentile(slices.Clone(took), 99))}
 	}
 	show(ctx, figures)
 	buy := func() error {
@@ -91,7 +93,8 @@ func holdConnections(ctx context.Context, w workspace, first, inside, locked fun
 		conn.Release()
 		mu.Lock()
 		defer mu.Unlock()
-		waited, held, took = append(waited, got.Sub(asked)), append(held, time.Since(got)), append(took, time.Since(clicked))
+		waited, held, took = append(waited, got.Sub(asked)), append(held, time.Since(got)), append(took,
+			time.Since(clicked))
 		return err
 	}
 	var buyers errgroup.Group

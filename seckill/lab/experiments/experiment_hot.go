@@ -128,7 +128,8 @@ func sellBesideHot(ctx context.Context, w workspace, seed uint64, queues []queue
 	show(ctx, func() map[string]float64 {
 		mu.Lock()
 		defer mu.Unlock()
-		return map[string]float64{"cold": coldItems * coldClicks, "cold_refused": float64(refused), "behind": float64(lab.Percentile(behind, 50))}
+		return map[string]float64{"cold": coldItems * coldClicks, "cold_refused": float64(refused),
+			"behind": float64(lab.Percentile(behind, 50))}
 	})
 	draw := rand.New(rand.NewPCG(seed, 22))
 	for item := 1; item <= coldItems; item++ {
@@ -167,6 +168,7 @@ func sellBesideHot(ctx context.Context, w workspace, seed uint64, queues []queue
 	}
 	return Finding{Verdict: result, sure: refused > 0, Figures: map[string]float64{
 		"cold": coldItems * coldClicks, "cold_refused": float64(refused), "behind": float64(median),
-		"cold_p99_ms": float64(lab.Percentile(coldTook, 99).Milliseconds()), "hot_p99_ms": float64(lab.Percentile(hotTook, 99).Milliseconds()),
-		"hot_per_s": lab.Round(float64(len(hotTook))/time.Since(began).Seconds(), 0)}}, nil
+		"cold_p99_ms": float64(lab.Percentile(coldTook, 99).Milliseconds()),
+		"hot_p99_ms":  float64(lab.Percentile(hotTook, 99).Milliseconds()),
+		"hot_per_s":   lab.Round(float64(len(hotTook))/time.Since(began).Seconds(), 0)}}, nil
 }

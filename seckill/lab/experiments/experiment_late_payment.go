@@ -56,7 +56,9 @@ const lateTables = `
 	create table payments (order_id int not null, status text not null);
 	create table put_back (order_id int not null)`
 
-func raceLatePayments(ctx context.Context, s lab.Stores, seed uint64, pay, expire func(context.Context, workspace, int) error) (row Finding, err error) {
+func raceLatePayments(
+	ctx context.Context, s lab.Stores, seed uint64, pay, expire func(context.Context, workspace, int) error,
+) (row Finding, err error) {
 	w, err := openWorkspace(ctx, s, lateTables, lateConns)
 	if err != nil {
 		return row, err
@@ -115,7 +117,8 @@ func (w workspace) countLatePayments(ctx context.Context) (map[string]float64, e
 	if err != nil {
 		return nil, err
 	}
-	return map[string]float64{"orders": lateOrders, "paid": kept, "refunded": refunded, "put_back": back, "both": both, "back_twice": twice, "units": units}, nil
+	return map[string]float64{"orders": lateOrders, "paid": kept, "refunded": refunded, "put_back": back, "both": both,
+		"back_twice": twice, "units": units}, nil
 }
 
 // payUnguarded reads whether the order is pending, and then takes the payment.

@@ -84,7 +84,8 @@ func crowdWithBot(ctx context.Context, c counter, stock string, seed uint64, lim
 	for user := range limitPeople {
 		requests = append(requests, user+1)
 	}
-	rand.New(rand.NewPCG(seed, 20)).Shuffle(len(requests), func(i, j int) { requests[i], requests[j] = requests[j], requests[i] })
+	rand.New(rand.NewPCG(seed, 20)).Shuffle(len(requests),
+		func(i, j int) { requests[i], requests[j] = requests[j], requests[i] })
 	buckets := make([]*rate.Limiter, limitPeople+1)
 	for i := range buckets {
 		buckets[i] = rate.NewLimiter(limitRate, limitBurst)
@@ -121,7 +122,8 @@ func crowdWithBot(ctx context.Context, c counter, stock string, seed uint64, lim
 	}
 	err := all.Wait()
 	allowed := limitBurst + limitRate*time.Since(began).Seconds()
-	return Finding{Verdict: verdict(float64(botReached.Load()) <= allowed && people.Load() > bot.Load(), lab.Unfair), Figures: figures()}, err
+	return Finding{Verdict: verdict(float64(botReached.Load()) <= allowed && people.Load() > bot.Load(), lab.Unfair),
+		Figures: figures()}, err
 }
 
 // crowdAtGate asks for an address for every buyer. Without the gate every buyer receives one.
@@ -129,7 +131,8 @@ func crowdAtGate(ctx context.Context, e engine, gated bool) (Finding, error) {
 	var alive, waiting atomic.Int64
 	bound := max(gateLeast, gateFactor*gateUnits)
 	figures := func() map[string]float64 {
-		return map[string]float64{"asked": gateBuyers, "alive": float64(alive.Load()), "bound": float64(bound), "waiting": float64(waiting.Load())}
+		return map[string]float64{"asked": gateBuyers, "alive": float64(alive.Load()), "bound": float64(bound),
+			"waiting": float64(waiting.Load())}
 	}
 	show(ctx, figures)
 	var all errgroup.Group

@@ -13,21 +13,23 @@ import (
 	"miaosha/seckill/lab"
 )
 
-// runLoad measures the same stall with two load tests. A purchase is one statement on one row. After 0.4 s another transaction
-// holds the row for 0.3 s, as a forgotten transaction or a long lock does. Both tests plan a click every 2 ms.
+// runLoad measures the same stall with two load tests. A purchase is one statement on one row. After 0.4 s another
+// transaction holds the row for 0.3 s, as a forgotten transaction or a long lock does. Both tests plan a click every 2
+// ms.
 //
-// Closed loop: one user clicks, waits for the reply, and clicks again. In the stall this user sends one click and waits. The 150 buyers
-// whose clicks were planned in that time are never sent, so no one measures how long they would have waited. One slow click among
-// hundreds is less than one in a hundred, and p99 is that of a shop without a stall. This is called coordinated
-// omission: the test stops asking just when the shop is slow.
+// Closed loop: one user clicks, waits for the reply, and clicks again. In the stall this user sends one click and
+// waits. The 150 buyers whose clicks were planned in that time are never sent, so no one measures how long they would
+// have waited. One slow click among hundreds is less than one in a hundred, and p99 is that of a shop without a stall.
+// This is called coordinated omission: the test stops asking just when the shop is slow.
 //
-// The second row is the same run, counted again: a click that took longer than the plan's pause stands for the clicks that it
-// kept from being sent, each of which would have waited 2 ms less than the one before.
+// The second row is the same run, counted again: a click that took longer than the plan's pause stands for the clicks
+// that it kept from being sent, each of which would have waited 2 ms less than the one before.
 //
 // Open loop: the clicks are sent when they are planned, whatever the shop does, as buyers do. Each wait is counted from
 // the planned time. No correction is needed.
 //
-// The figures are asked: clicks that were counted; late: those that waited for more than 100 ms; p50_ms, p99_ms, longest_ms: their waits.
+// The figures are asked: clicks that were counted; late: those that waited for more than 100 ms; p50_ms, p99_ms,
+// longest_ms: their waits.
 func runLoad(ctx context.Context, s lab.Stores, _ uint64) (rows []Finding, err error) {
 	w, err := openWorkspace(ctx, s, `create table item (sold int not null); insert into item values (0)`, loadConns)
 	if err != nil {
@@ -169,8 +171,10 @@ func (l *loadTest) finding() Finding {
 	}
 	p99 := lab.Percentile(took, 99)
 	return Finding{Verdict: verdict(p99 > loadStall/2, Wrong), Series: []Series{{"longest_ms", longest[:]}},
-		Span: &Span{"stall", lab.Millis(loadStallAt), lab.Millis(loadStallAt + loadStall)}, Figures: map[string]float64{"asked": float64(len(waits)),
-			"late": float64(late), "p50_ms": inMS(lab.Percentile(took, 50)), "p99_ms": inMS(p99), "longest_ms": inMS(lab.Percentile(took, 100))}}
+		Span: &Span{"stall", lab.Millis(loadStallAt), lab.Millis(loadStallAt + loadStall)},
+		Figures: map[string]float64{"asked": float64(len(waits)),
+			"late": float64(late), "p50_ms": inMS(lab.Percentile(took, 50)), "p99_ms": inMS(p99),
+			"longest_ms": inMS(lab.Percentile(took, 100))}}
 }
 
 // inMS returns a time in milliseconds, to a tenth.

@@ -13,25 +13,28 @@ import (
 	"miaosha/seckill/lab"
 )
 
-// runRetries lets the store behind a shop fail for half a second, and compares how the buyers' programs try again. A buyer comes
-// every 4 ms. The shop has eight connections, each busy for 8 ms with a purchase: it could serve more than three times as many. A buyer's
-// program waits for 80 ms for the reply. The shop does not notice that it has gone: the purchase stays in the queue and is carried out.
+// runRetries lets the store behind a shop fail for half a second, and compares how the buyers' programs try again. A
+// buyer comes every 4 ms. The shop has eight connections, each busy for 8 ms with a purchase: it could serve more than
+// three times as many. A buyer's program waits for 80 ms for the reply. The shop does not notice that it has gone: the
+// purchase stays in the queue and is carried out.
 //
-// No bound: a program that has no reply tries again at once, until it has one. In the outage the queue fills with tries of buyers who
-// have already tried again. When the store is back, the shop works on them, in the order in which they came. Each is out of date before its turn
-// comes, so its buyer tries once more, and the shop is busy for no one. The outage is over and the storm is not: it feeds itself.
+// No bound: a program that has no reply tries again at once, until it has one. In the outage the queue fills with tries
+// of buyers who have already tried again. When the store is back, the shop works on them, in the order in which they
+// came. Each is out of date before its turn comes, so its buyer tries once more, and the shop is busy for no one. The
+// outage is over and the storm is not: it feeds itself.
 //
-// Backoff and jitter: each wait is twice as long as the one before, and random, and there are five tries at most. So the tries no longer
-// come together. But they are not fewer: while replies are late, each new buyer brings five tries, which is more than the shop can serve. In a
-// crowd of new buyers, backoff moves the load to later and does not take it away.
+// Backoff and jitter: each wait is twice as long as the one before, and random, and there are five tries at most. So
+// the tries no longer come together. But they are not fewer: while replies are late, each new buyer brings five tries,
+// which is more than the shop can serve. In a crowd of new buyers, backoff moves the load to later and does not take it
+// away.
 //
-// A retry budget: all programs (or the balancer before the shop) share a purse. A first try puts a tenth of a coin in, a
-// retry takes one out. So retries are at most a tenth of the load, however many fail. Without a coin the buyer is told to come back later.
-// The queue that the outage has left is a queue of first tries.
+// A retry budget: all programs (or the balancer before the shop) share a purse. A first try puts a tenth of a coin in,
+// a retry takes one out. So retries are at most a tenth of the load, however many fail. Without a coin the buyer is
+// told to come back later. The queue that the outage has left is a queue of first tries.
 //
-// Goodput is what counts: replies to buyers who still wait for them, not purchases carried out. The figures are asked: buyers; tries;
-// good: buyers who had a reply in time; wasted: purchases that the shop carried out for a program that had gone; end_good: the share of
-// good replies among the buyers who came in the last 160 ms, in percent.
+// Goodput is what counts: replies to buyers who still wait for them, not purchases carried out. The figures are asked:
+// buyers; tries; good: buyers who had a reply in time; wasted: purchases that the shop carried out for a program that
+// had gone; end_good: the share of good replies among the buyers who came in the last 160 ms, in percent.
 func runRetries(ctx context.Context, s lab.Stores, seed uint64) (rows []Finding, err error) {
 	w, err := openWorkspace(ctx, s, `create table orders (user_id int primary key)`, stormConns)
 	if err != nil {
@@ -52,7 +55,8 @@ func runRetries(ctx context.Context, s lab.Stores, seed uint64) (rows []Finding,
 	return tryAll(ctx, []variant{
 		//lab:here
 		{"retry at once, without a bound", paced(beside(func(int) (time.Duration, bool) { return 0, true }))},
-		{"backoff and jitter, five tries", paced(beside(func(tries int) (time.Duration, bool) { return jittered(tries), tries < 5 }))},
+		{"backoff and jitter, five tries", paced(beside(
+			func(tries int) (time.Duration, bool) { return jittered(tries), tries < 5 }))},
 		{"backoff, jitter and a retry budget", paced(beside(func(tries int) (time.Duration, bool) {
 			after := jittered(tries)
 			mu.Lock()
@@ -72,9 +76,10 @@ func runRetries(ctx context.Context, s lab.Stores, seed uint64) (rows []Finding,
 }
 
 const (
-	stormConns    = 8
-	stormWork     = 8 * time.Millisecond
-	stormMost     = 12 * time.Millisecond   // that a purchase may take, on average: beyond it, the shop is not the one described
+	stormConns = 8
+	stormWork  = 8 * time.Millisecond
+	// that a purchase may take, on average: beyond it, the shop is not the one described
+	stormMost     = 12 * time.Millisecond
 	stormPause    = 4 * time.Millisecond    // from one buyer to the next
 	stormPatience = 80 * time.Millisecond   // a program waits this long for a reply
 	stormBackoff  = 50 * time.Millisecond   // the first wait is this long on average
@@ -104,9 +109,11 @@ type storm struct {
 	late       int             // good replies to the last buyers
 }
 
-// retryInOutage sends the buyers and lets the store be away in the middle. again returns after which pause a program tries again that
-// had no reply to so many tries, and whether it does. Before the first try it is called with 0.
-func retryInOutage(ctx context.Context, w workspace, again func(tries int) (time.Duration, bool)) (row Finding, err error) {
+// retryInOutage sends the buyers and lets the store be away in the middle. again returns after which pause a program
+// tries again that had no reply to so many tries, and whether it does. Before the first try it is called with 0.
+func retryInOutage(
+	ctx context.Context, w workspace, again func(tries int) (time.Duration, bool),
+) (row Finding, err error) {
 	if _, err := w.db.Exec(ctx, `truncate orders`); err != nil {
 		return row, err
 	}
@@ -175,7 +182,8 @@ func (t *storm) work(ctx context.Context, over <-chan struct{}, w workspace) err
 			}
 			took := time.Now()
 			//lab:here
-			_, err := w.db.Exec(ctx, `insert into orders values ($1) on conflict do nothing`, p.user) // a second try finds the order
+			// a second try finds the order
+			_, err := w.db.Exec(ctx, `insert into orders values ($1) on conflict do nothing`, p.user)
 			lab.Pause(ctx, stormWork)
 			if err != nil {
 				return err
@@ -200,9 +208,12 @@ func (t *storm) finding() Finding {
 	if share < 50 && time.Duration(t.worked.Load()) > time.Duration(t.done.Load())*stormMost {
 		result = Busy
 	}
-	return Finding{Verdict: result, Figures: map[string]float64{"asked": float64(min(time.Since(t.began), stormEnd) / stormPause),
-		"tries": float64(t.tries.Load()), "good": float64(len(t.good)), "wasted": float64(t.wasted.Load()), "end_good": share},
-		Span: &Span{"outage", lab.Millis(stormDown), lab.Millis(stormUp)}, Series: []Series{{"tries_s", perSecond(t.sent, stormEnd, stormSlice)}, {"good_s", perSecond(t.good, stormEnd, stormSlice)}}}
+	return Finding{Verdict: result, Figures: map[string]float64{"asked": float64(
+		min(time.Since(t.began), stormEnd) / stormPause),
+		"tries": float64(t.tries.Load()), "good": float64(len(t.good)), "wasted": float64(t.wasted.Load()),
+		"end_good": share},
+		Span: &Span{"outage", lab.Millis(stormDown), lab.Millis(stormUp)}, Series: []Series{{"tries_s",
+			perSecond(t.sent, stormEnd, stormSlice)}, {"good_s", perSecond(t.good, stormEnd, stormSlice)}}}
 }
 
 // perSecond returns the rate of events in each slice of the time from 0 to end.

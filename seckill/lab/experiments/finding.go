@@ -54,8 +54,8 @@ type variant struct {
 	try  func(context.Context) (Finding, error)
 }
 
-// paced is for a variant whose verdict depends on times: if the machine had too little time for it, it is Busy. What is wrong at any
-// pace stays wrong.
+// paced is for a variant whose verdict depends on times: if the machine had too little time for it, it is Busy. What is
+// wrong at any pace stays wrong.
 func paced(try func(context.Context) (Finding, error)) func(context.Context) (Finding, error) {
 	return func(ctx context.Context) (Finding, error) {
 		starved := lab.FeelPulse()

@@ -61,8 +61,9 @@ const (
 	withoutUnits  = 40 // some are left for what happens after the crowd
 )
 
-// RunWithout sells with the shop's own engine in a schema in which one defence is missing, lets the same things happen as
-// with all of them, and asks the audit of s. without is a name of Defences, or "" for none. InvalidError for another name.
+// RunWithout sells with the shop's own engine in a schema in which one defence is missing, lets the same things happen
+// as with all of them, and asks the audit of s. without is a name of Defences, or "" for none. InvalidError for another
+// name.
 func RunWithout(ctx context.Context, s lab.Stores, without string) (r WithoutResult, err error) {
 	r = WithoutResult{Without: without, Happenings: []Happening{}, Broken: []lab.Broken{}}
 	drop := ""
@@ -120,7 +121,11 @@ func (e engine) sellToAll(ctx context.Context, n int) error {
 			err := lab.Retry(ctx, seckill.ErrBusy, func() error { _, err := e.Buy(ctx, e.Number, user); return err })
 			for err == nil && ctx.Err() == nil {
 				var status seckill.Status
-				if err = lab.Retry(ctx, seckill.ErrBusy, func() (err error) { status, err = e.Result(ctx, e.Number, user); return err }); status.State == seckill.Ordered {
+				if err = lab.Retry(ctx, seckill.ErrBusy, func() (err error) {
+					status,
+						err = e.Result(ctx, e.Number, user)
+					return err
+				}); status.State == seckill.Ordered {
 					return nil
 				}
 				lab.Pause(ctx, lab.RetryPause)
@@ -133,8 +138,8 @@ func (e engine) sellToAll(ctx context.Context, n int) error {
 
 const overdue = "overdue"
 
-// happenings follow the sale, in this order. Each is what one of the defences is there for: something that the shop itself
-// never does, but a script, a person at psql or the next version of the shop may.
+// happenings follow the sale, in this order. Each is what one of the defences is there for: something that the shop
+// itself never does, but a script, a person at psql or the next version of the shop may.
 var happenings = []struct {
 	name string
 	do   func(ctx context.Context, db *pgxpool.Pool, orders *order.Store, sale int64) error

@@ -95,7 +95,8 @@ type engine struct {
 	stop   func() error
 }
 
-// openEngine creates a sale in a schema of its own and starts the shop's engine on it. No sum is asked for; see withSums.
+// openEngine creates a sale in a schema of its own and starts the shop's engine on it. No sum is asked for; see
+// withSums.
 func openEngine(ctx context.Context, s lab.Stores, units int) (e engine, err error) {
 	if e.redis, err = lab.OpenRedis(s); err != nil {
 		return e, err
@@ -112,13 +113,17 @@ func openEngine(ctx context.Context, s lab.Stores, units int) (e engine, err err
 		return e, err
 	}
 	sales, now := goods.New(e.db), time.Now()
-	if _, err = sales.Sell(ctx, goods.Item{Title: "lab"}, goods.Terms{Total: units, StartsAt: now.Add(-time.Minute), EndsAt: now.Add(time.Hour)}); err != nil {
+	if _, err = sales.Sell(ctx, goods.Item{Title: "lab"},
+		goods.Terms{Total: units, StartsAt: now.Add(-time.Minute), EndsAt: now.Add(time.Hour)}); err != nil {
 		return e, err
 	}
 	e.secret = []byte("the lab has no secret worth keeping")
-	e.config = seckill.Config{Gate: "redis", GateFactor: gateFactor, AddressTTL: time.Minute, MaxInFlight: 4096, QMax: 20_000, QueueWorkers: 6, Optimisations: seckill.AllOptimisations()}
-	e.Engine, err = seckill.New(e.config, seckill.Deps{DB: e.db, Redis: e.redis, Sales: sales, Cache: goods.NewCache(sales),
-		Orders: order.New(e.db, order.Config{PayWithin: time.Minute}), Secret: e.secret, Log: slog.New(slog.DiscardHandler)})
+	e.config = seckill.Config{Gate: "redis", GateFactor: gateFactor, AddressTTL: time.Minute, MaxInFlight: 4096,
+		QMax: 20_000, QueueWorkers: 6, Optimisations: seckill.AllOptimisations()}
+	e.Engine, err = seckill.New(e.config, seckill.Deps{DB: e.db, Redis: e.redis, Sales: sales,
+		Cache:  goods.NewCache(sales),
+		Orders: order.New(e.db, order.Config{PayWithin: time.Minute}), Secret: e.secret,
+		Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return e, err
 	}

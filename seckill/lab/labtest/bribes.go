@@ -1,6 +1,7 @@
 package labtest
 
-// Bribes are statements with which a program attacks its judge instead of serving its buyers. SCHEMA is that of the run.
+// Bribes are statements with which a program attacks its judge instead of serving its buyers. SCHEMA is that of the
+// run.
 var Bribes = map[string]string{
 	"drop the triggers":           `do $$ declare t record; begin for t in select tgname, tgrelid::regclass as r from pg_trigger where not tgisinternal loop execute format('drop trigger %I on %s', t.tgname, t.r); end loop; end $$`,
 	"drop one, swallow the error": `do $$ begin begin drop trigger judge_notes_sales on orders; exception when others then null; end; begin drop trigger fail_at_first on orders; exception when others then null; end; end $$`,

@@ -110,19 +110,22 @@ func Seeds(t *testing.T, right bool, few uint64) (n uint64, all bool) {
 
 // SmallPlan returns a plan with a small crowd.
 func SmallPlan(seed uint64, strategy string, faults ...string) lab.Plan {
-	return lab.Plan{Strategies: []string{strategy}, Buyers: 60, Stock: 20, DoubleClicks: 60, Faults: faults, Seed: seed, Seconds: lab.MaxSeconds}
+	return lab.Plan{Strategies: []string{strategy}, Buyers: 60, Stock: 20, DoubleClicks: 60, Faults: faults, Seed: seed,
+		Seconds: lab.MaxSeconds}
 }
 
 // Failures returns the failures of a result by name.
 func Failures(r lab.Result) map[string]int {
-	return map[string]int{lab.Oversold: r.Oversold, lab.Unsold: r.Unsold, lab.Duplicates: r.Duplicates, lab.Lost: r.Lost}
+	return map[string]int{lab.Oversold: r.Oversold, lab.Unsold: r.Unsold, lab.Duplicates: r.Duplicates,
+		lab.Lost: r.Lost}
 }
 
 // Patient returns a context in which no machine is too slow for a program, and in which few schedules are searched:
 // all with one move, and some with two. With MIAOSHA_LAB_SEEDS as many are searched as ever.
 func Patient(t *testing.T) context.Context {
 	l := program.LimitsIn(t.Context())
-	if l.Compile, l.Statement, l.Search, l.Trial = sandboxtest.Hang, sandboxtest.Hang, sandboxtest.Hang, sandboxtest.Hang/3; os.Getenv("MIAOSHA_LAB_SEEDS") == "" {
+	l.Compile, l.Statement, l.Search, l.Trial = sandboxtest.Hang, sandboxtest.Hang, sandboxtest.Hang, sandboxtest.Hang/3
+	if os.Getenv("MIAOSHA_LAB_SEEDS") == "" {
 		l.Schedules = 120
 	}
 	return program.WithLimits(t.Context(), l)
@@ -146,15 +149,16 @@ func Shown(r lab.Result) string {
 	return fmt.Sprintf("%+v %+v", r, v.Schedule)
 }
 
-// ThrowawayServer starts a Postgres as a program has one, and returns its URLs for the role of a program and for its judge. A child
-// of the test then has serverChildVariable in its environment.
+// ThrowawayServer starts a Postgres as a program has one, and returns its URLs for the role of a program and for its
+// judge. A child of the test then has serverChildVariable in its environment.
 func ThrowawayServer(t *testing.T, s lab.Stores) (program, judge string) {
 	t.Helper()
 	programs, err := s.Throwaway(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	server, err := throwaway.Start(t.Context(), programs, throwaway.Limits{Processor: sandboxtest.Hang, Memory: 512 << 20, Folder: 512 << 20, Files: 20_000},
+	server, err := throwaway.Start(t.Context(), programs,
+		throwaway.Limits{Processor: sandboxtest.Hang, Memory: 512 << 20, Folder: 512 << 20, Files: 20_000},
 		append(os.Environ(), serverChildVariable))
 	if err != nil {
 		t.Fatal(err)

@@ -7,7 +7,8 @@ import (
 	"syscall"
 )
 
-// shell returns the command in a process group of its own: Ctrl-C reaches this program only, and the group can be killed.
+// shell returns the command in a process group of its own: Ctrl-C reaches this program only, and the group can be
+// killed.
 func shell(command string) *exec.Cmd {
 	cmd := exec.Command("sh", "-c", command)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

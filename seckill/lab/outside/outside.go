@@ -5,10 +5,11 @@
 //
 //   - GET /ready: 200 when it can sell;
 //   - POST /buy?user=ID: 200 is yes and 409 is no. After any other answer, or none, the buyer presses again;
-//   - POST /end: 200 when it has finished the work that it has accepted. It may end then; it is killed after its answer.
+//   - POST /end: 200 when it has finished the work that it has accepted. It may end then; it is killed after its
+//     answer.
 //
-// Each process has a process group of its own, which is killed whole: a command such as "go run shop.go" or a script starts
-// the program as its child.
+// Each process has a process group of its own, which is killed whole: a command such as "go run shop.go" or a script
+// starts the program as its child.
 package outside
 
 import (
@@ -65,8 +66,8 @@ type Process struct {
 
 var errPortTaken = errors.New("its port was taken by another program before it could listen; start again")
 
-// Start starts a process with these variables in its environment, as NAME=value, and PORT. It returns when GET /ready has
-// answered 200. An error has the last lines that the process printed.
+// Start starts a process with these variables in its environment, as NAME=value, and PORT. It returns when GET /ready
+// has answered 200. An error has the last lines that the process printed.
 func (s *Shop) Start(ctx context.Context, env []string) (p *Process, err error) {
 	number := int(s.started.Add(1))
 	for range ports {
@@ -149,7 +150,8 @@ func (p *Process) waitReady(ctx context.Context, limit time.Duration) error {
 			if err != nil {
 				why = "is not answered: does the program listen on 127.0.0.1 and on the port in the variable PORT?"
 			}
-			return fmt.Errorf("not ready after %v: GET http://127.0.0.1:%s/ready %s%s", limit, p.port, why, p.lines.last())
+			return fmt.Errorf("not ready after %v: GET http://127.0.0.1:%s/ready %s%s", limit, p.port,
+				why, p.lines.last())
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
@@ -218,7 +220,8 @@ func (p *Process) Stop(ctx context.Context) (err error) {
 	if err == nil {
 		err = fmt.Errorf("answers %d", status)
 	}
-	return fmt.Errorf("process %d: POST /end: %w: want 200 when the accepted work is done%s", p.number, err, p.lines.last())
+	return fmt.Errorf("process %d: POST /end: %w: want 200 when the accepted work is done%s", p.number,
+		err, p.lines.last())
 }
 
 // ownEnvironment returns our environment without the settings of this shop.
@@ -226,7 +229,8 @@ func ownEnvironment() []string {
 	return slices.DeleteFunc(os.Environ(), func(v string) bool {
 		name, _, _ := strings.Cut(v, "=")
 		name = strings.TrimSuffix(name, "_FILE")
-		return strings.HasPrefix(name, "MIAOSHA_") || strings.HasSuffix(name, "DATABASE_URL") || strings.HasSuffix(name, "REDIS_URL")
+		return strings.HasPrefix(name, "MIAOSHA_") || strings.HasSuffix(name, "DATABASE_URL") ||
+			strings.HasSuffix(name, "REDIS_URL")
 	})
 }
 

@@ -26,15 +26,15 @@ type process interface {
 // startProcess starts a process of a shop with these variables in its environment, and waits until it can sell.
 type startProcess func(ctx context.Context, env []string) (process, error)
 
-// Run sends the crowd of a plan to an outside shop, counts the outcome in Postgres, and returns
-// one Result, of the strategy lab.Student. It starts the processes one after the other. Of the faults only Kill reaches such a
-// shop: right after half of the promises it kills a process and starts another one in its place. Result has no SQLPerOrder
-// and no RedisPerOrder.
+// Run sends the crowd of a plan to an outside shop, counts the outcome in Postgres, and returns one Result, of the
+// strategy lab.Student. It starts the processes one after the other. Of the faults only Kill reaches such a shop: right
+// after half of the promises it kills a process and starts another one in its place. Result has no SQLPerOrder and no
+// RedisPerOrder.
 //
 // The environment of a process is
 //
-//   - DATABASE_URL: a log-in role of the run. Its search_path is the schema of the run, the tables are its own, and it has
-//     no rights elsewhere;
+//   - DATABASE_URL: a log-in role of the run. Its search_path is the schema of the run, the tables are its own, and it
+//     has no rights elsewhere;
 //   - DATABASE_CONNECTIONS: how many connections the process may have;
 //   - REDIS_URL, and KEY_PREFIX, with which the names of its keys have to begin.
 //
@@ -49,17 +49,22 @@ func Run(ctx context.Context, s lab.Stores, p lab.Plan, shop *Shop, report func(
 	}, report)
 }
 
-func run(ctx context.Context, s lab.Stores, p lab.Plan, start startProcess, report func(lab.Progress)) (result lab.Result, err error) {
+func run(
+	ctx context.Context, s lab.Stores, p lab.Plan, start startProcess, report func(lab.Progress),
+) (result lab.Result, err error) {
 	if err := p.Validate(nil); err != nil {
 		return result, err
 	}
 	for _, fault := range p.Faults {
 		if fault != lab.Kill {
-			return result, lab.InvalidError{Field: "faults", Reason: fmt.Sprintf("%s does not reach an outside shop, which has its own connections; only %s does", fault, lab.Kill)}
+			return result, lab.InvalidError{Field: "faults", Reason: fmt.Sprintf(
+				"%s does not reach an outside shop, which has its own connections; only %s does", fault, lab.Kill)}
 		}
 	}
 	o := &shared{stores: s, start: start}
-	spec := &lab.Spec{Name: lab.Student, Open: func(n *lab.Node) lab.Strategy { return &node{Node: n, shared: o, running: ctx} }}
+	spec := &lab.Spec{Name: lab.Student, Open: func(n *lab.Node) lab.Strategy {
+		return &node{Node: n, shared: o, running: ctx}
+	}}
 	return lab.Run(ctx, s, p, spec, report)
 }
 
@@ -81,7 +86,8 @@ type node struct {
 // Prepare creates the role of the run and the environment of its processes.
 func (s *node) Prepare(ctx context.Context) error {
 	perProcess := max(1, lab.PGConns/s.Plan.Nodes)
-	databaseURL, err := s.OpenRole(ctx, s.shared.stores.DatabaseURL, 2*lab.PGConns+perProcess) // a killed process' connections end a little later
+	// a killed process' connections end a little later
+	databaseURL, err := s.OpenRole(ctx, s.shared.stores.DatabaseURL, 2*lab.PGConns+perProcess)
 	if err != nil {
 		return err
 	}
@@ -89,7 +95,8 @@ func (s *node) Prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.env = []string{"DATABASE_URL=" + databaseURL, "DATABASE_CONNECTIONS=" + strconv.Itoa(perProcess), "REDIS_URL=" + redisURL, "KEY_PREFIX=" + s.Key("")}
+	s.env = []string{"DATABASE_URL=" + databaseURL, "DATABASE_CONNECTIONS=" + strconv.Itoa(perProcess),
+		"REDIS_URL=" + redisURL, "KEY_PREFIX=" + s.Key("")}
 	return nil
 }
 

@@ -27,5 +27,6 @@ func LimitsIn(ctx context.Context) Limits {
 	if l, ok := ctx.Value(limitsKey{}).(Limits); ok {
 		return l
 	}
-	return Limits{Compile: 4 * time.Second, Statement: 2 * time.Second, Search: 4 * time.Second, Schedules: 1200, Trial: 3 * time.Second}
+	return Limits{Compile: 4 * time.Second, Statement: 2 * time.Second, Search: 4 * time.Second, Schedules: 1200,
+		Trial: 3 * time.Second}
 }

@@ -63,8 +63,8 @@ func clickOf(l *glua.LState) *clickCalls {
 	return c
 }
 
-// VM is one process of a program's shop: its globals belong to all clicks of the process. Each click has a Lua thread of its
-// own. One thread at a time runs. It holds mu, and lets it go while it waits for something outside.
+// VM is one process of a program's shop: its globals belong to all clicks of the process. Each click has a Lua thread
+// of its own. One thread at a time runs. It holds mu, and lets it go while it waits for something outside.
 type VM struct {
 	mu    sync.Mutex
 	state *glua.LState
@@ -88,22 +88,26 @@ func (v *VM) LockOf(name string) Lock {
 // OpenVM runs the code, which defines the functions of a program.
 func OpenVM(ctx context.Context, code *glua.FunctionProto, seed uint64, print func(string)) (*VM, error) {
 	v := &VM{print: print, rng: rand.New(rand.NewPCG(seed, 1)), locks: map[string]Lock{}}
-	v.state = glua.NewState(glua.Options{SkipOpenLibs: true, RegistrySize: 512, RegistryMaxSize: 64 << 10, CallStackSize: 160, MinimizeStackMemory: true})
+	v.state = glua.NewState(glua.Options{SkipOpenLibs: true, RegistrySize: 512, RegistryMaxSize: 64 << 10,
+		CallStackSize: 160, MinimizeStackMemory: true})
 	for _, lib := range []struct {
 		name string
 		open glua.LGFunction
-	}{{glua.BaseLibName, glua.OpenBase}, {glua.TabLibName, glua.OpenTable}, {glua.StringLibName, glua.OpenString}, {glua.MathLibName, glua.OpenMath}} {
+	}{{glua.BaseLibName, glua.OpenBase}, {glua.TabLibName, glua.OpenTable}, {glua.StringLibName,
+		glua.OpenString}, {glua.MathLibName, glua.OpenMath}} {
 		v.state.Push(v.state.NewFunction(lib.open))
 		v.state.Push(glua.LString(lib.name))
 		v.state.Call(1, 0)
 	}
-	for _, name := range []string{"dofile", "loadfile", "load", "loadstring", "require", "module", "newproxy", "collectgarbage", "_printregs", "getfenv", "setfenv"} {
+	for _, name := range []string{"dofile", "loadfile", "load", "loadstring", "require", "module", "newproxy",
+		"collectgarbage", "_printregs", "getfenv", "setfenv"} {
 		v.state.SetGlobal(name, glua.LNil)
 	}
 	math := v.state.GetGlobal("math").(*glua.LTable)
 	math.RawSetString("randomseed", glua.LNil)
 	math.RawSetString("random", v.state.NewFunction(v.random))
-	for name, f := range map[string]glua.LGFunction{"sql": v.sql, "tx": v.tx, "redis": v.redis, "eval": v.eval, "key": v.key, "think": v.think,
+	for name, f := range map[string]glua.LGFunction{"sql": v.sql, "tx": v.tx, "redis": v.redis, "eval": v.eval,
+		"key": v.key, "think": v.think,
 		"promise": v.promise, "lock": v.lock, "later": v.later, "print": v.prints} {
 		v.state.SetGlobal(name, v.state.NewFunction(f))
 	}
@@ -114,7 +118,9 @@ func OpenVM(ctx context.Context, code *glua.FunctionProto, seed uint64, print fu
 }
 
 // Call calls a function of the program. It reports whether the program has it, and its first result.
-func (v *VM) Call(ctx context.Context, c calls, name string, args ...glua.LValue) (result glua.LValue, found bool, err error) {
+func (v *VM) Call(
+	ctx context.Context, c calls, name string, args ...glua.LValue,
+) (result glua.LValue, found bool, err error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	f, ok := v.state.GetGlobal(name).(*glua.LFunction)
@@ -247,7 +253,8 @@ func (v *VM) tx(l *glua.LState) int {
 	return 1
 }
 
-// rollBack ends the transaction of a function that has raised an error. A connection that is gone has rolled back already.
+// rollBack ends the transaction of a function that has raised an error. A connection that is gone has rolled back
+// already.
 func (v *VM) rollBack(l *glua.LState) {
 	c := clickOf(l)
 	v.mu.Unlock()
@@ -275,9 +282,10 @@ func (v *VM) eval(l *glua.LState) int {
 	return v.redisCall(l, args)
 }
 
-// ClosedScript stands before each script of Redis. The Redis inside this process leaves open to a script what Redis closes:
-// files, and the standard output on which this process reports.
-const ClosedScript = "local print,_printregs,dofile,loadfile,load,loadstring,require,module,package,getfenv,setfenv,newproxy,collectgarbage,_G; "
+// ClosedScript stands before each script of Redis. The Redis inside this process leaves open to a script what Redis
+// closes: files, and the standard output on which this process reports.
+const ClosedScript = "local " +
+	"print,_printregs,dofile,loadfile,load,loadstring,require,module,package,getfenv,setfenv,newproxy,collectgarbage,_G; "
 
 // closed returns the arguments of a call with ClosedScript before its script, if it has one.
 func closed(args []any) []any {
@@ -385,7 +393,8 @@ type Table struct {
 	Written  bool // rows
 }
 
-// lua returns a list of rows, each a table by column name, with the number of rows that the statement touched or returned.
+// lua returns a list of rows, each a table by column name, with the number of rows that the statement touched or
+// returned.
 func (t *Table) lua(l *glua.LState) glua.LValue {
 	list := l.CreateTable(len(t.rows), 1)
 	for _, values := range t.rows {

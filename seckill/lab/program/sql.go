@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// luaOfSQL translates a program of plain SQL steps to Lua. Comments "-- prepare" and "-- buy" begin its parts; without them
-// all belongs to buy. "-- think" is a pause, and ":user" the buyer. A statement of buy that returns or touches no row ends
-// the click with no. The lines of both programs have the same numbers.
+// luaOfSQL translates a program of plain SQL steps to Lua. Comments "-- prepare" and "-- buy" begin its parts; without
+// them all belongs to buy. "-- think" is a pause, and ":user" the buyer. A statement of buy that returns or touches no
+// row ends the click with no. The lines of both programs have the same numbers.
 func luaOfSQL(source string) (string, error) {
 	var out strings.Builder
 	part, depth := "", 0 // depth: inside begin and commit

@@ -40,8 +40,8 @@ type actor struct {
 
 var errTrialOver = errors.New("the schedule is over")
 
-// click presses buy until there is an answer, and does what later has put off. Under Cancel the first buyer then cancels, and
-// another one who was refused presses again.
+// click presses buy until there is an answer, and does what later has put off. Under Cancel the first buyer then
+// cancels, and another one who was refused presses again.
 func (a *actor) click() {
 	defer close(a.ended)
 	defer a.leave()
@@ -100,14 +100,17 @@ func (a *actor) cancels() bool { return a.plan.Has(lab.Cancel) && a.clicks == la
 // answered notes an answer. No unit can come from another click that is done, or was refused too.
 func (a *actor) answered(text string) {
 	a.rests = text == "no"
-	if a.rests && !slices.ContainsFunc(a.actors, func(other *actor) bool { return other != a && !other.done && !other.rests }) {
+	if a.rests && !slices.ContainsFunc(a.actors, func(other *actor) bool {
+		return other != a && !other.done && !other.rests
+	}) {
 		a.refused++
 	}
 }
 
 // cancel calls cancel for the buyer.
 func (a *actor) cancel(p *process) error {
-	if err := a.step(&request{kind: "code", text: cancelText, do: func(context.Context) (string, error) { return "", nil }}); err != nil {
+	if err := a.step(&request{kind: "code", text: cancelText,
+		do: func(context.Context) (string, error) { return "", nil }}); err != nil {
 		return err
 	}
 	a.put = nil
@@ -123,8 +126,8 @@ func (a *actor) cancel(p *process) error {
 	return err
 }
 
-// start calls start in a process that has come in place of a killed one. It is a part of the click, so that it waits for
-// the locks of others as any step does. Other clicks of the process wait for it.
+// start calls start in a process that has come in place of a killed one. It is a part of the click, so that it waits
+// for the locks of others as any step does. Other clicks of the process wait for it.
 func (a *actor) start(p *process) error {
 	if p.started.Load() {
 		return nil
@@ -224,7 +227,8 @@ func (a *actor) Key(name string) string { return a.ns.Key(name) }
 
 func (a *actor) Query(_ context.Context, line int, text string, args []any) (t *program.Table, err error) {
 	first := strings.ToLower(strings.TrimSpace(text))
-	err = a.step(&request{kind: "sql", text: lab.WithArgs(text, args), line: line, commits: !a.inTx && !strings.HasPrefix(first, "select"),
+	err = a.step(&request{kind: "sql", text: lab.WithArgs(text, args), line: line, commits: !a.inTx &&
+		!strings.HasPrefix(first, "select"),
 		do: func(ctx context.Context) (string, error) {
 			rows, err := a.conn.Query(ctx, text, args...)
 			if err != nil {
@@ -265,27 +269,29 @@ func (a *actor) End(_ context.Context, line int, commit bool) error {
 	if commit {
 		text = "commit"
 	}
-	return a.step(&request{kind: "sql", text: text, line: line, commits: commit, do: func(ctx context.Context) (string, error) {
-		tag, err := a.conn.Exec(ctx, text)
-		a.inTx = false
-		if err == nil && commit && tag.String() == "ROLLBACK" {
-			err = pgx.ErrTxCommitRollback
-		}
-		return "", err
-	}})
+	return a.step(&request{kind: "sql", text: text, line: line, commits: commit,
+		do: func(ctx context.Context) (string, error) {
+			tag, err := a.conn.Exec(ctx, text)
+			a.inTx = false
+			if err == nil && commit && tag.String() == "ROLLBACK" {
+				err = pgx.ErrTxCommitRollback
+			}
+			return "", err
+		}})
 }
 
 func (a *actor) Command(_ context.Context, line int, args []any) (reply any, err error) {
-	err = a.step(&request{kind: "redis", text: redisText(args), line: line, commits: true, do: func(ctx context.Context) (string, error) {
-		var err error
-		if reply, err = program.RedisReply(a.rdb.Do(ctx, args...)); err != nil {
-			return "", err
-		}
-		if reply == nil {
-			return "nil", nil
-		}
-		return lab.OneLine(fmt.Sprint(reply)), nil
-	}})
+	err = a.step(&request{kind: "redis", text: redisText(args), line: line, commits: true,
+		do: func(ctx context.Context) (string, error) {
+			var err error
+			if reply, err = program.RedisReply(a.rdb.Do(ctx, args...)); err != nil {
+				return "", err
+			}
+			if reply == nil {
+				return "nil", nil
+			}
+			return lab.OneLine(fmt.Sprint(reply)), nil
+		}})
 	return reply, err
 }
 
@@ -299,7 +305,8 @@ func redisText(args []any) string {
 }
 
 func (a *actor) Think(_ context.Context, line int) error {
-	return a.step(&request{kind: "code", text: thinkText, line: line, do: func(context.Context) (string, error) { return "", nil }})
+	return a.step(&request{kind: "code", text: thinkText, line: line,
+		do: func(context.Context) (string, error) { return "", nil }})
 }
 
 func (a *actor) Promise(_ context.Context, line int) error {
@@ -314,11 +321,12 @@ func (a *actor) Promise(_ context.Context, line int) error {
 
 func (a *actor) Lock(_ context.Context, line int, name string) (unlock func(), err error) {
 	p := a.processOf(a)
-	err = a.step(&request{kind: "code", text: "lock " + name, line: line, do: func(ctx context.Context) (string, error) {
-		var err error
-		unlock, err = p.LockOf(name).Take(p.ctx)
-		return "", err
-	}})
+	err = a.step(&request{kind: "code", text: "lock " + name, line: line,
+		do: func(ctx context.Context) (string, error) {
+			var err error
+			unlock, err = p.LockOf(name).Take(p.ctx)
+			return "", err
+		}})
 	return unlock, err
 }
 

@@ -115,7 +115,8 @@ func (t *trial) explain() *Found {
 	if f.Kind == lab.Failed {
 		return f
 	}
-	f.Schedule = &lab.Schedule{Stock: t.stock, Nodes: len(t.processes), Clicks: t.clicks, Users: t.users, Before: t.before, Switches: t.switches,
+	f.Schedule = &lab.Schedule{Stock: t.stock, Nodes: len(t.processes), Clicks: t.clicks, Users: t.users,
+		Before: t.before, Switches: t.switches,
 		Tried: t.tried, Broken: at}
 	if len(t.faults) > 0 {
 		f.Schedule.Fault = t.faults[0]
@@ -123,8 +124,8 @@ func (t *trial) explain() *Found {
 	return f
 }
 
-// brokenAt returns the index of the step at which an invariant broke: the order too many, the answer no while there was a
-// unit, or the answer yes that no order follows.
+// brokenAt returns the index of the step at which an invariant broke: the order too many, the answer no while there was
+// a unit, or the answer yes that no order follows.
 func (t *trial) brokenAt(kind string) int {
 	if t.broken >= 0 {
 		return t.broken
@@ -132,8 +133,10 @@ func (t *trial) brokenAt(kind string) int {
 	last := -1
 	for i, s := range t.steps {
 		switch {
-		case (kind == lab.StaysUnsold || kind == lab.DeniedOrder && slices.Contains(strings.Fields(s.State.Orders), strconv.FormatInt(t.users[s.Buyer-1], 10))) && s.Kind == "answer" && s.Text == "no",
-			kind == lab.LostPromise && s.Kind == "answer" && s.Text == "yes" && !slices.Contains(strings.Fields(t.steps[len(t.steps)-1].State.Orders), strconv.FormatInt(t.users[s.Buyer-1], 10)):
+		case (kind == lab.StaysUnsold || kind == lab.DeniedOrder && slices.Contains(strings.Fields(s.State.Orders),
+			strconv.FormatInt(t.users[s.Buyer-1], 10))) && s.Kind == "answer" && s.Text == "no",
+			kind == lab.LostPromise && s.Kind == "answer" && s.Text == "yes" && !slices.Contains(
+				strings.Fields(t.steps[len(t.steps)-1].State.Orders), strconv.FormatInt(t.users[s.Buyer-1], 10)):
 			last = i
 		}
 	}

@@ -23,7 +23,8 @@ import (
 	"miaosha/seckill/lab/program"
 )
 
-// Stall is a fault of a Schedule: the process stands still until its keys in Redis have expired, and another buyer goes on.
+// Stall is a fault of a Schedule: the process stands still until its keys in Redis have expired, and another buyer goes
+// on.
 const Stall = "stall"
 
 // Clicks of a Schedule, beside TwoBuyers and OneBuyer.
@@ -42,10 +43,10 @@ const (
 // schedule shows is among these. A machine that has not tried as many has twice its time more.
 const fewTried = 64
 
-// search looks for the shortest schedule in which a program goes wrong. It runs one schedule after the other: two or three
-// buyers, one statement at a time. A schedule with one switch from a buyer to another, or with one fault, comes before those
-// with two. The idea of few switches is that of CHESS (Musuvathi and others, 2008), and that a statement which waits for a
-// lock lets the others go on is that of Postgres' isolation tester.
+// search looks for the shortest schedule in which a program goes wrong. It runs one schedule after the other: two or
+// three buyers, one statement at a time. A schedule with one switch from a buyer to another, or with one fault, comes
+// before those with two. The idea of few switches is that of CHESS (Musuvathi and others, 2008), and that a statement
+// which waits for a lock lets the others go on is that of Postgres' isolation tester.
 type search struct {
 	program.Limits
 	ns     *lab.Namespace
@@ -89,10 +90,13 @@ type Found struct {
 }
 
 // Search returns nil if no schedule shows a fault.
-func Search(ctx context.Context, st lab.Stores, server *miniredis.Miniredis, code *glua.FunctionProto, p lab.Plan, print func(string),
+func Search(ctx context.Context, st lab.Stores, server *miniredis.Miniredis, code *glua.FunctionProto, p lab.Plan,
+	print func(string),
 	stuck func(problem, text string)) (f *Found, err error) {
-	s := &search{Limits: program.LimitsIn(ctx), stores: st, server: server, code: code, plan: p, print: print, stuck: stuck}
-	s.rdb = redis.NewClient(&redis.Options{Addr: server.Addr(), Password: st.Redis.(*redis.Client).Options().Password, Protocol: 2, DisableIdentity: true, MaxRetries: -1, ReadTimeout: s.Trial / 2})
+	s := &search{Limits: program.LimitsIn(ctx), stores: st, server: server, code: code, plan: p,
+		print: print, stuck: stuck}
+	s.rdb = redis.NewClient(&redis.Options{Addr: server.Addr(), Password: st.Redis.(*redis.Client).Options().Password,
+		Protocol: 2, DisableIdentity: true, MaxRetries: -1, ReadTimeout: s.Trial / 2})
 	defer s.rdb.Close()
 	if s.ns, err = lab.OpenNamespace(ctx, st, lab.Tables); err != nil {
 		return nil, err
@@ -102,8 +106,8 @@ func Search(ctx context.Context, st lab.Stores, server *miniredis.Miniredis, cod
 	s.numberBuyers()
 	s.began = time.Now()
 	until := s.began.Add(s.Search)
-	// To sell one unit twice says more than a double click does, and two buyers are easier to follow than three. The many
-	// schedules with two moves come late, so that the time does not end before a shorter one of the others.
+	// To sell one unit twice says more than a double click does, and two buyers are easier to follow than three. The
+	// many schedules with two moves come late, so that the time does not end before a shorter one of the others.
 	pairs, double, twice, three := &act{}, &act{}, &act{}, &act{}
 	pairs.begin(scene{lab.TwoBuyers, []int64{1, 2}, 1}, scene{lab.TwoBuyers, []int64{1, 2}, 2})
 	if p.DoubleClicks > 0 {
@@ -136,8 +140,8 @@ func (a *act) begin(scenes ...scene) {
 	}
 }
 
-// deeper tries the next schedules of an act. Of those with equally many moves a unit that stays unsold is the least that can
-// be found.
+// deeper tries the next schedules of an act. Of those with equally many moves a unit that stays unsold is the least
+// that can be found.
 func (s *search) deeper(ctx context.Context, a *act, until time.Time) (unsold *Found, err error) {
 	level, depth := a.next, a.depth
 	a.next, a.depth = nil, depth+1
@@ -148,9 +152,12 @@ func (s *search) deeper(ctx context.Context, a *act, until time.Time) (unsold *F
 		if time.Now().After(until.Add(s.more())) || s.tried >= s.Schedules {
 			break
 		}
-		if own := time.Since(s.began) - s.spent; s.spent > s.Search && s.spent > 4*own { // on a busy machine both take longer
+		if own := time.Since(s.began) - s.spent; s.spent > s.Search && s.spent > 4*own {
+			// on a busy machine both take longer
 			return &Found{Kind: lab.Failed, Problem: lab.Endless, Steps: []lab.ScheduleStep{},
-				Text: fmt.Sprintf("the program's own code and statements leave no time for a search: they take %v in %d schedules", s.spent.Round(time.Second), s.tried)}, nil
+				Text: fmt.Sprintf(
+					"the program's own code and statements leave no time for a search: they take %v in %d schedules",
+					s.spent.Round(time.Second), s.tried)}, nil
 		}
 		t, err := s.try(ctx, c.scene, c.moves, s.Trial)
 		if err != nil {
@@ -181,7 +188,8 @@ func (s *search) deeper(ctx context.Context, a *act, until time.Time) (unsold *F
 	return unsold, nil
 }
 
-// more returns the time that a search has beside its own: for what the program has spent, and on a machine that is too slow.
+// more returns the time that a search has beside its own: for what the program has spent, and on a machine that is too
+// slow.
 func (s *search) more() time.Duration {
 	more := min(s.spent, 2*s.Search)
 	if s.tried < fewTried {
@@ -199,9 +207,9 @@ func faultsOf(moves []move) (n int) {
 	return n
 }
 
-// again runs the schedule once more, with twice the time. It returns that run and its verdict, or t and "" if the machine's own timing
-// may have caused it. A program may know which of its tries this is: of four tries, two faults of one kind are enough. To take too
-// long on a busy machine is none.
+// again runs the schedule once more, with twice the time. It returns that run and its verdict, or t and "" if the
+// machine's own timing may have caused it. A program may know which of its tries this is: of four tries, two faults of
+// one kind are enough. To take too long on a busy machine is none.
 func (s *search) again(ctx context.Context, t *trial) (*trial, string) {
 	kinds := []string{t.verdict()}
 	for len(kinds) < 4 {
@@ -237,8 +245,8 @@ func (s *search) close(ctx context.Context) error {
 	return s.ns.Close(ctx)
 }
 
-// reset makes the stores as they are before the first click. The connections come first: one that a schedule has left in
-// a transaction has locks.
+// reset makes the stores as they are before the first click. The connections come first: one that a schedule has left
+// in a transaction has locks.
 func (s *search) reset(ctx context.Context, stock int) (err error) {
 	for i := range s.conns {
 		if s.conns[i], err = clean(ctx, s.conns[i], s.connect); err != nil {
@@ -268,8 +276,8 @@ func clean(ctx context.Context, c *pgx.Conn, connect func(context.Context) (*pgx
 	return connect(ctx)
 }
 
-// numberBuyers draws the numbers that the program's buyers have in the next schedule, see the other one: what a program knows
-// of a buyer who has not come is nothing. What is left by a division stays as it is for the buyers 1, 2 and 3.
+// numberBuyers draws the numbers that the program's buyers have in the next schedule, see the other one: what a program
+// knows of a buyer who has not come is nothing. What is left by a division stays as it is for the buyers 1, 2 and 3.
 func (s *search) numberBuyers() {
 	s.numbers, s.foreign = nil, false
 	var plain []string

@@ -197,10 +197,12 @@ func (t *trial) finish(a *actor, r *request, switched, waited bool) {
 // record adds a step with the state after it.
 func (t *trial) record(a *actor, r *request, switched bool) int {
 	text := t.plain.Replace(strings.ReplaceAll(lab.OneLine(r.text), t.ns.Key(""), ""))
-	t.steps = append(t.steps, lab.ScheduleStep{Buyer: a.id + 1, Kind: r.kind, Text: text, Line: r.line, Switched: switched, State: t.observe()})
+	t.steps = append(t.steps, lab.ScheduleStep{Buyer: a.id + 1, Kind: r.kind, Text: text, Line: r.line,
+		Switched: switched, State: t.observe()})
 	t.repeats = append(t.repeats, false)
 	i := len(t.steps) - 1
-	if sold := strings.Fields(t.steps[i].State.Orders); t.broken < 0 && (len(sold) > t.stock || len(slices.Compact(slices.Sorted(slices.Values(sold)))) < len(sold)) {
+	if sold := strings.Fields(t.steps[i].State.Orders); t.broken < 0 &&
+		(len(sold) > t.stock || len(slices.Compact(slices.Sorted(slices.Values(sold)))) < len(sold)) {
 		t.broken = i
 	}
 	return i

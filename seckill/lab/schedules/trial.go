@@ -82,7 +82,8 @@ func (s *search) try(ctx context.Context, sc scene, moves []move, limit time.Dur
 		t.kind = lab.Tampered // orders before the first click
 	}
 	for i, user := range sc.users {
-		a := &actor{trial: t, id: i, user: user, node: i % len(t.processes), conn: s.conns[i], ask: make(chan *request), ended: make(chan struct{}), seen: map[string]bool{}, often: map[string]int{}}
+		a := &actor{trial: t, id: i, user: user, node: i % len(t.processes), conn: s.conns[i], ask: make(chan *request),
+			ended: make(chan struct{}), seen: map[string]bool{}, often: map[string]int{}}
 		t.actors = append(t.actors, a)
 		go a.click()
 		t.await(a)
@@ -220,7 +221,8 @@ func (t *trial) run() {
 			}
 		}
 		a := t.actors[t.turn]
-		t.choices = append(t.choices, choice{others: slices.DeleteFunc(slices.Clone(ready), func(i int) bool { return i == t.turn }),
+		t.choices = append(t.choices, choice{others: slices.DeleteFunc(slices.Clone(ready),
+			func(i int) bool { return i == t.turn }),
 			kind: a.waiting.kind, commits: a.waiting.commits, keys: t.expiry() > 0, think: a.waiting.text == thinkText})
 		t.perform(a, fault, switched)
 		t.land(false)

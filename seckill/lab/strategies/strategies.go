@@ -17,30 +17,44 @@ import (
 
 // specs lists the strategies in the order of the lessons.
 var specs = []lab.Spec{
-	{Name: "read-then-write", Store: "postgres", Wrong: lab.Oversold, Open: func(n *lab.Node) lab.Strategy { return readThenWrite{n} }},
-	{Name: "mutex", Store: "postgres", Wrong: lab.Oversold, Alone: true, Open: func(n *lab.Node) lab.Strategy { return &mutex{Node: n} }},
+	{Name: "read-then-write", Store: "postgres", Wrong: lab.Oversold,
+		Open: func(n *lab.Node) lab.Strategy { return readThenWrite{n} }},
+	{Name: "mutex", Store: "postgres", Wrong: lab.Oversold, Alone: true,
+		Open: func(n *lab.Node) lab.Strategy { return &mutex{Node: n} }},
 	{Name: "for-update", Store: "postgres", Open: func(n *lab.Node) lab.Strategy { return forUpdate{n} }},
-	{Name: "optimistic", Store: "postgres", Wrong: lab.Unsold, Open: func(n *lab.Node) lab.Strategy { return optimistic{n} }},
+	{Name: "optimistic", Store: "postgres", Wrong: lab.Unsold,
+		Open: func(n *lab.Node) lab.Strategy { return optimistic{n} }},
 	{Name: "optimistic-retry", Store: "postgres", Open: func(n *lab.Node) lab.Strategy { return optimisticRetry{n} }},
 	{Name: "guard", Store: "postgres", Wrong: lab.Duplicates, Open: func(n *lab.Node) lab.Strategy { return guard{n} }},
-	{Name: "guard-window", Store: "postgres", Wrong: lab.Duplicates, Open: func(n *lab.Node) lab.Strategy { return guardWindow{n} }},
+	{Name: "guard-window", Store: "postgres", Wrong: lab.Duplicates,
+		Open: func(n *lab.Node) lab.Strategy { return guardWindow{n} }},
 	{Name: "guard-unique", Store: "postgres", Open: func(n *lab.Node) lab.Strategy { return guardUnique{n} }},
 	{Name: "advisory-lock", Store: "postgres", Open: func(n *lab.Node) lab.Strategy { return advisoryLock{n} }},
 	{Name: "skip-locked", Store: "postgres", Open: func(n *lab.Node) lab.Strategy { return skipLocked{n} }},
 	{Name: "buckets", Store: "postgres", Wrong: lab.Unsold, Open: func(n *lab.Node) lab.Strategy { return buckets{n} }},
 	{Name: "serializable", Store: "postgres", Open: func(n *lab.Node) lab.Strategy { return serializable{n} }},
 	{Name: "insert-only", Store: "postgres", Open: func(n *lab.Node) lab.Strategy { return insertOnly{n} }},
-	{Name: "redis-get-decr", Store: "both", Wrong: lab.Oversold, Open: func(n *lab.Node) lab.Strategy { return redisGetDecr{redisStock{n}} }},
-	{Name: "redis-decr", Store: "both", Wrong: lab.Unsold, Open: func(n *lab.Node) lab.Strategy { return redisDecr{redisStock{n}} }},
+	{Name: "redis-get-decr", Store: "both", Wrong: lab.Oversold,
+		Open: func(n *lab.Node) lab.Strategy { return redisGetDecr{redisStock{n}} }},
+	{Name: "redis-decr", Store: "both", Wrong: lab.Unsold,
+		Open: func(n *lab.Node) lab.Strategy { return redisDecr{redisStock{n}} }},
 	{Name: "list-pop", Store: "both", Breaks: lab.Kill, Open: func(n *lab.Node) lab.Strategy { return listPop{n} }},
-	{Name: "redis-lock", Store: "both", Wrong: lab.Oversold, Open: func(n *lab.Node) lab.Strategy { return redisLock{n} }},
+	{Name: "redis-lock", Store: "both", Wrong: lab.Oversold,
+		Open: func(n *lab.Node) lab.Strategy { return redisLock{n} }},
 	{Name: "lock-fencing", Store: "both", Open: func(n *lab.Node) lab.Strategy { return lockFencing{n} }},
-	{Name: "redis-oversupply", Store: "both", Open: func(n *lab.Node) lab.Strategy { return redisOversupply{redisStock{n}} }},
-	{Name: "refill-incr", Store: "both", Wrong: lab.Unsold, Open: func(n *lab.Node) lab.Strategy { return refillIncr{refill{redisStock{n}}} }},
-	{Name: "refill-set-one", Store: "both", Wrong: lab.Unsold, Open: func(n *lab.Node) lab.Strategy { return refillSetOne{refill{redisStock{n}}} }},
-	{Name: "refill-compare", Store: "both", Open: func(n *lab.Node) lab.Strategy { return refillCompare{refill{redisStock{n}}} }},
+	{Name: "redis-oversupply", Store: "both", Open: func(n *lab.Node) lab.Strategy {
+		return redisOversupply{redisStock{n}}
+	}},
+	{Name: "refill-incr", Store: "both", Wrong: lab.Unsold,
+		Open: func(n *lab.Node) lab.Strategy { return refillIncr{refill{redisStock{n}}} }},
+	{Name: "refill-set-one", Store: "both", Wrong: lab.Unsold,
+		Open: func(n *lab.Node) lab.Strategy { return refillSetOne{refill{redisStock{n}}} }},
+	{Name: "refill-compare", Store: "both", Open: func(n *lab.Node) lab.Strategy {
+		return refillCompare{refill{redisStock{n}}}
+	}},
 	{Name: "lua", Store: "both", Breaks: lab.Kill, Open: func(n *lab.Node) lab.Strategy { return lua{redisStock{n}} }},
-	{Name: "lua-channel", Store: "both", Wrong: lab.Lost, Needs: lab.Kill, Open: func(n *lab.Node) lab.Strategy { return newLuaChannel(n) }},
+	{Name: "lua-channel", Store: "both", Wrong: lab.Lost, Needs: lab.Kill,
+		Open: func(n *lab.Node) lab.Strategy { return newLuaChannel(n) }},
 	{Name: "outbox", Store: "both", Open: func(n *lab.Node) lab.Strategy { return outbox{redisStock{n}} }},
 	{Name: "shop", Store: "both", Open: func(n *lab.Node) lab.Strategy { return newShop(n) }, Schema: true},
 }
@@ -114,7 +128,8 @@ func All() []Info {
 	for i, s := range specs {
 		file := "strategy_" + strings.ReplaceAll(s.Name, "-", "_") + ".go"
 		text, _ := files.ReadFile(file) // a test checks that each file exists
-		infos[i] = Info{Name: s.Name, File: file, Right: s.Wrong == "", Wrong: s.Wrong, Needs: []string{}, Store: s.Store}
+		infos[i] = Info{Name: s.Name, File: file, Right: s.Wrong == "", Wrong: s.Wrong,
+			Needs: []string{}, Store: s.Store}
 		infos[i].Source, infos[i].Marks = lab.Marked(string(text))
 		if s.Needs != "" {
 			infos[i].Needs = []string{s.Needs}

@@ -60,7 +60,8 @@ func (s lockFencing) buyAsHolder(ctx context.Context, user int64) (bool, error) 
 	key, number := s.Key("lock"), 0
 	for number == 0 {
 		var err error
-		if number, err = lockWithNumber.Run(ctx, s.Redis, []string{key, s.Key("fence")}, lockLife.Milliseconds()).Int(); err != nil {
+		if number, err = lockWithNumber.Run(ctx, s.Redis, []string{key, s.Key("fence")},
+			lockLife.Milliseconds()).Int(); err != nil {
 			return false, err
 		}
 		if number == 0 {

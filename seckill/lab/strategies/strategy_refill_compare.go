@@ -23,9 +23,9 @@ import (
 // times a second, and compares a count of changes (ops) rather than the stock, which may come back to
 // the same number. See seckill/gate/scripts/fix.lua.
 //
-// In the field: the third refill, and the one to keep. If the servers keep a sold-out mark in memory
-// (内存标记), it must be cleared as well; ours lives for 50 ms (250 without Redis), so there is nothing to clear. The rest of
-// the purchase is in strategy_refill_incr.go.
+// In the field: the third refill, and the one to keep. If the servers keep a sold-out mark in memory (内存标记), it must be
+// cleared as well; ours lives for 50 ms (250 without Redis), so there is nothing to clear. The rest of the purchase is
+// in strategy_refill_incr.go.
 type refillCompare struct{ refill }
 
 //lab:here

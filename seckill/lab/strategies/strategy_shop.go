@@ -37,9 +37,11 @@ var errNoTicket = errors.New("no ticket of this buyer")
 func newShop(n *lab.Node) *shop {
 	sales := goods.New(n.DB.Pool)
 	e, err := seckill.New(
-		seckill.Config{Gate: "redis", GateFactor: 5, AddressTTL: time.Minute, MaxInFlight: 2 * lab.MaxBuyers, QMax: 20000, QueueWorkers: 6, Optimisations: seckill.AllOptimisations()},
+		seckill.Config{Gate: "redis", GateFactor: 5, AddressTTL: time.Minute, MaxInFlight: 2 * lab.MaxBuyers,
+			QMax: 20000, QueueWorkers: 6, Optimisations: seckill.AllOptimisations()},
 		seckill.Deps{DB: n.DB.Pool, Redis: n.Redis, Sales: sales, Cache: goods.NewCache(sales),
-			Orders: order.New(n.DB.Pool, order.Config{PayWithin: time.Hour}), Secret: make([]byte, 32), Log: slog.New(slog.DiscardHandler)})
+			Orders: order.New(n.DB.Pool, order.Config{PayWithin: time.Hour}), Secret: make([]byte, 32),
+			Log: slog.New(slog.DiscardHandler)})
 	return &shop{n, e, err}
 }
 

@@ -83,8 +83,8 @@ func memoryOf(running []int) (bytes int64) {
 	return bytes
 }
 
-// beNice puts each process at Niceness, and its session: backends begin sessions, and Linux shares the processor among sessions before
-// it looks at the niceness of their processes, if it has autogroups. Some services refuse both.
+// beNice puts each process at Niceness, and its session: backends begin sessions, and Linux shares the processor among
+// sessions before it looks at the niceness of their processes, if it has autogroups. Some services refuse both.
 func (w *wrapper) beNice(running []int) {
 	for _, pid := range running {
 		if w.polite[pid] {

@@ -15,9 +15,9 @@ import (
 	"time"
 )
 
-// settings are all that such a server has. Nothing of it has to outlive it: it syncs nothing, and after the crash of one process
-// all of it ends. Nothing works in the background, so that all work is that of a statement. The log says how the server ends, which
-// watch reads, and no word of a program.
+// settings are all that such a server has. Nothing of it has to outlive it: it syncs nothing, and after the crash of
+// one process all of it ends. Nothing works in the background, so that all work is that of a statement. The log says
+// how the server ends, which watch reads, and no word of a program.
 const settings = `listen_addresses = ''
 unix_socket_permissions = 0700
 max_connections = 60
@@ -55,8 +55,9 @@ log_error_verbosity = terse
 // access lets in whoever may pass the folder.
 const access = "local all all trust\n"
 
-// statements make the database and the role, each in one line. A program has no right in the cluster beside its database, and what
-// it raises is read by its author, not written to the log. The databases that initdb makes are two thirds of the files.
+// statements make the database and the role, each in one line. A program has no right in the cluster beside its
+// database, and what it raises is read by its author, not written to the log. The databases that initdb makes are two
+// thirds of the files.
 var statements = []struct{ database, text string }{
 	{"template1", `create role ` + Role + ` login connection limit 40
 alter role ` + Role + ` set log_min_messages = panic
@@ -75,7 +76,8 @@ checkpoint
 `},
 }
 
-// data makes a cluster at path: a copy of the one that an earlier start has kept, if it can be kept. It reports whether it is a copy.
+// data makes a cluster at path: a copy of the one that an earlier start has kept, if it can be kept. It reports whether
+// it is a copy.
 func (p Programs) data(ctx context.Context, path string) (copied bool, err error) {
 	kept := p.kept()
 	if _, err := os.Stat(kept); err == nil {
@@ -107,8 +109,8 @@ func (p Programs) kept() string {
 	return filepath.Join(folder, fmt.Sprintf("%x", sum.Sum(nil)[:8]))
 }
 
-// keep copies a new cluster to a folder, in place of one that cannot be copied. It removes what lies beside it for longer than a day: a
-// half of one, or a cluster of another version, whose next start makes it again.
+// keep copies a new cluster to a folder, in place of one that cannot be copied. It removes what lies beside it for
+// longer than a day: a half of one, or a cluster of another version, whose next start makes it again.
 func keep(path, kept string) {
 	beside, _ := filepath.Glob(filepath.Join(filepath.Dir(kept), "*"))
 	for _, old := range beside {
@@ -128,7 +130,8 @@ func keep(path, kept string) {
 	}
 }
 
-// syncTree writes a folder to the disk, so that a cluster that has its name is whole, also after the machine has lost its power.
+// syncTree writes a folder to the disk, so that a cluster that has its name is whole, also after the machine has lost
+// its power.
 func syncTree(dir string) error {
 	return filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
 		if err != nil {
@@ -150,12 +153,14 @@ func (p Programs) make(ctx context.Context, path string) error {
 	if err := p.own(path); err != nil {
 		return err
 	}
-	_, err := p.run(ctx, "", "initdb", "-D", path, "-U", Superuser, "--auth=trust", "--encoding=UTF8", "--no-locale", "--wal-segsize=1", "--no-sync")
+	_, err := p.run(ctx, "", "initdb", "-D", path, "-U", Superuser, "--auth=trust", "--encoding=UTF8", "--no-locale",
+		"--wal-segsize=1", "--no-sync")
 	if err != nil {
 		return err
 	}
 	for name, text := range map[string]string{"postgresql.conf": settings, "pg_hba.conf": access} {
-		if err := os.WriteFile(filepath.Join(path, name), []byte(text), 0o600); err != nil { // the file and its owner stay
+		if err := os.WriteFile(filepath.Join(path, name), []byte(text), 0o600); err != nil {
+			// the file and its owner stay
 			return err
 		}
 	}

@@ -1,9 +1,10 @@
-// Package throwaway runs a Postgres for one job of the lab: a copy of an empty cluster in a folder of its own, with nothing of the
-// shop in it. A wrapper, which is this program again, starts it, adds up what all its processes use, and ends it at its limits,
-// when it is told to, and when this process dies. Then no process, file or folder of it is left.
+// Package throwaway runs a Postgres for one job of the lab: a copy of an empty cluster in a folder of its own, with
+// nothing of the shop in it. A wrapper, which is this program again, starts it, adds up what all its processes use, and
+// ends it at its limits, when it is told to, and when this process dies. Then no process, file or folder of it is left.
 //
-// The cluster has one database, Database, to which the role Role may connect. Whoever may pass the folder may log in as either, without a
-// password: that is the account of this process, the one that runs Postgres for root, and root. Postgres listens nowhere else.
+// The cluster has one database, Database, to which the role Role may connect. Whoever may pass the folder may log in as
+// either, without a password: that is the account of this process, the one that runs Postgres for root, and root.
+// Postgres listens nowhere else.
 package throwaway
 
 import (
@@ -101,8 +102,8 @@ const (
 	closeLimit = 20 * time.Second // a process that no signal reaches is the system's
 )
 
-// Start starts a server and returns when it answers. The wrapper is this program with env as its environment; in it Run has to be
-// called before anything else. ErrNone, ErrLate.
+// Start starts a server and returns when it answers. The wrapper is this program with env as its environment; in it Run
+// has to be called before anything else. ErrNone, ErrLate.
 func Start(ctx context.Context, p Programs, l Limits, env []string) (*Server, error) {
 	return startWithin(ctx, startLimit, p, l, env)
 }

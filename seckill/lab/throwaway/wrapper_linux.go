@@ -41,8 +41,8 @@ const (
 // ownGroup keeps Ctrl-C from the wrapper: this process ends it in order.
 func ownGroup(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
 
-// prepare lets the account run a command in a session of its own, which gets SIGQUIT when the wrapper dies: the immediate shutdown
-// of Postgres.
+// prepare lets the account run a command in a session of its own, which gets SIGQUIT when the wrapper dies: the
+// immediate shutdown of Postgres.
 func (p Programs) prepare(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGQUIT}
 	if p.Account {
@@ -68,8 +68,8 @@ type wrapper struct {
 	polite map[int]bool  // processes whose session is as nice as this one
 }
 
-// Run runs a server in this process, the wrapper, and ends the process. It reads a job from standard input and writes news to
-// standard output. It ends when standard input ends: at Close, and when the process dies that started this one.
+// Run runs a server in this process, the wrapper, and ends the process. It reads a job from standard input and writes
+// news to standard output. It ends when standard input ends: at Close, and when the process dies that started this one.
 func Run() {
 	runtime.LockOSThread() // Linux sends the signal of prepare when the thread ends that has started a process
 	signal.Ignore(syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM, syscall.SIGPIPE)
@@ -96,7 +96,8 @@ func Run() {
 	} else if err != nil {
 		text = err.Error()
 	} else {
-		w.beNice(descendants()) // not before: the start is no work of a program, and beside a busy machine it would take minutes
+		// not before: the start is no work of a program, and beside a busy machine it would take minutes
+		w.beNice(descendants())
 		_ = tell.Encode(news{Folder: w.folder})
 		ended, text = w.watch(ctx)
 	}
@@ -116,7 +117,8 @@ func (w *wrapper) start(ctx context.Context) (err error) {
 	if err = w.makeFolder(); err != nil {
 		return err
 	}
-	// Backends leave the session of Postgres, and their parent may die before them: then they become children of this process.
+	// Backends leave the session of Postgres, and their parent may die before them: then they become children of this
+	// process.
 	if err = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return err
 	}
@@ -165,11 +167,12 @@ func (w *wrapper) serve(ctx context.Context, data string) error {
 	}
 }
 
-// limited calls start with limits, which what it starts inherits. They are those of one process: watch adds up. This process itself
-// needs more. If the machine has no memory left, what it starts is ended, and not the shop.
+// limited calls start with limits, which what it starts inherits. They are those of one process: watch adds up. This
+// process itself needs more. If the machine has no memory left, what it starts is ended, and not the shop.
 func (w *wrapper) limited(start func() error) error {
 	seconds := uint64(w.Limits.Processor/time.Second) + 1
-	for resource, limit := range map[int]uint64{unix.RLIMIT_CPU: seconds, unix.RLIMIT_CORE: 0, unix.RLIMIT_DATA: uint64(w.Limits.Memory) + ownData, unix.RLIMIT_FSIZE: uint64(w.Limits.Folder)} {
+	for resource, limit := range map[int]uint64{unix.RLIMIT_CPU: seconds, unix.RLIMIT_CORE: 0,
+		unix.RLIMIT_DATA: uint64(w.Limits.Memory) + ownData, unix.RLIMIT_FSIZE: uint64(w.Limits.Folder)} {
 		var was unix.Rlimit
 		if err := unix.Getrlimit(resource, &was); err != nil {
 			return err
@@ -244,8 +247,8 @@ func (w *wrapper) reap() bool {
 // end ends all processes and removes the folder.
 func (w *wrapper) end() error { return errors.Join(w.endAll(), w.removeFolder()) }
 
-// endAll ends all processes. SIGQUIT ends Postgres and its backends in milliseconds, also one that looks for no interrupt. If SIGKILL
-// were the first, the backends of a killed Postgres would run on.
+// endAll ends all processes. SIGQUIT ends Postgres and its backends in milliseconds, also one that looks for no
+// interrupt. If SIGKILL were the first, the backends of a killed Postgres would run on.
 func (w *wrapper) endAll() error {
 	if w.main == 0 {
 		return nil
@@ -271,7 +274,8 @@ func (w *wrapper) endAll() error {
 	return nil
 }
 
-// sharedSegment returns the id of the segment of shared memory by which Postgres knows that it is alone; 0 if there is none.
+// sharedSegment returns the id of the segment of shared memory by which Postgres knows that it is alone; 0 if there is
+// none.
 func (w *wrapper) sharedSegment() (id int) {
 	text, err := os.ReadFile(filepath.Join(w.folder, "data", "postmaster.pid"))
 	if lines := strings.Split(string(text), "\n"); err == nil && len(lines) > 6 {
@@ -313,7 +317,8 @@ func (w *wrapper) makeFolder() error {
 func (w *wrapper) base() (string, error) {
 	for _, dir := range []string{os.TempDir(), "/tmp", "/var/tmp"} {
 		dir, err := filepath.EvalSymlinks(dir)
-		if err == nil && len(dir) <= longestBase && (!w.Programs.Account || openToAll(dir)) && unix.Access(dir, unix.W_OK) == nil {
+		if err == nil && len(dir) <= longestBase && (!w.Programs.Account || openToAll(dir)) &&
+			unix.Access(dir, unix.W_OK) == nil {
 			return dir, nil
 		}
 	}
@@ -340,7 +345,8 @@ func (w *wrapper) sweep(base string) {
 		if err != nil || !info.IsDir() {
 			continue
 		}
-		if st, ok := info.Sys().(*syscall.Stat_t); !ok || int(st.Uid) != os.Geteuid() && !(w.Programs.Account && st.Uid == w.Programs.UID) {
+		if st, ok := info.Sys().(*syscall.Stat_t); !ok || int(st.Uid) != os.Geteuid() &&
+			!(w.Programs.Account && st.Uid == w.Programs.UID) {
 			continue
 		}
 		lock, err := os.OpenFile(filepath.Join(dir, folderLock), os.O_RDWR|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)

@@ -34,8 +34,8 @@ var (
 // prepare runs once in each process when it starts, also in one that takes the place of a killed one.
 func prepare(ctx context.Context) error { return nil }
 
-// buy handles one click: it returns true if the buyer gets a unit. Many goroutines and processes run it at once. After an
-// error the buyer gets no answer and clicks again.
+// buy handles one click: it returns true if the buyer gets a unit. Many goroutines and processes run it at once. After
+// an error the buyer gets no answer and clicks again.
 func buy(ctx context.Context, user int64) (bool, error) {
 	var stock int
 	if err := db.QueryRow(ctx, `select stock from item`).Scan(&stock); err != nil {
