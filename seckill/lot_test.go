@@ -1,10 +1,13 @@
 package seckill_test
 
 import (
+	"context"
+	"errors"
 	"testing"
 	"time"
 
 	"miaosha/goods"
+	"miaosha/seckill"
 	"miaosha/seckill/address"
 )
 
@@ -21,7 +24,19 @@ func TestAnAddressWaitsForItsTurnInTheLot(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if _, _, err := e.Address(t.Context(), sale, 3, "token", nil); err != nil { // then the sale is in the cache
+		t.Fatal(err)
+	}
+	gone, leave := context.WithCancel(t.Context())
+	leave()
 	sums := s.sums(e)
+	_, unused, err := sums.Draw(t.Context(), sale, 2, "token")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := e.Address(gone, sale, 2, "token", sums.Answer(sale, 2, "token", unused)); !errors.Is(err, seckill.ErrBusy) {
+		t.Errorf("a buyer who leaves before the turn: %v, want busy", err)
+	}
 	_, answer, err := sums.Draw(t.Context(), sale, 1, "token")
 	if err != nil {
 		t.Fatal(err)

@@ -68,7 +68,7 @@ var beyondSimulation = map[string]string{
 var partsBeside = []string{"seckill.go"}
 
 // partsBelow are packages of parts that the simulation runs.
-var partsBelow = []string{"alive", "watch"}
+var partsBelow = []string{"alive", "queue", "rebuild", "watch"}
 
 // reach counts what has happened. The goroutines of tasks call it too.
 func (s *simulation) reach(kind, what string) {
@@ -240,7 +240,7 @@ func (all simReached) addCall(call *ast.CallExpr) {
 	switch method.Sel.Name {
 	case "Debug", "Info", "Warn", "Error":
 		kind = "log"
-	case "logFault", "refusal":
+	case "logFault", "refusal", "Fault":
 		kind = "fault"
 	case "fault":
 		kind, at = "fault", len(call.Args)-2

@@ -67,11 +67,12 @@ func (b *buckets) empty(k bucketKey) error {
 
 // limiter has the buckets of all limits of this process. They are made while the shop starts, from its rows.
 type limiter struct {
-	cfg  Config
-	made map[*limit]*buckets
+	cfg    Config
+	made   map[*limit]*buckets
+	sealed bool // requests are answered: made is only read
 }
 
-func newLimiter(cfg Config) *limiter { return &limiter{cfg, map[*limit]*buckets{}} }
+func newLimiter(cfg Config) *limiter { return &limiter{cfg: cfg, made: map[*limit]*buckets{}} }
 
 // bucket returns the buckets of a limit. All routes share them that name it.
 func (l *limiter) bucket(of *limit) *buckets { return l.made[of] }
@@ -84,6 +85,9 @@ func (l *limiter) of(r rule) ruleBuckets {
 			continue
 		}
 		if l.made[one] == nil {
+			if l.sealed {
+				panic("a handler takes from a limit that no row names")
+			}
 			l.made[one] = newBuckets(one, l.cfg.of(one))
 		}
 		all.buckets = append(all.buckets, l.made[one])

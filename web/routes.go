@@ -18,7 +18,8 @@ type row struct {
 }
 
 // route makes a row. A call without who may ask, or without a rule of limits, does not compile, and neither does a
-// handler that is not for those who may ask. method is GET, POST or getAndHead; within is the time limit of an answer.
+// handler of another kind than theirs. Tests show that a viewer changes nothing, and that a change has a key. method is
+// GET, POST or getAndHead; within is the time limit of an answer.
 func route[H any](method, path string, by audience[H], of rule, within time.Duration, h H) row {
 	return row{method, path, by.name, of, within, func(d *desk, l ruleBuckets) openHandler { return by.door(d, l, h) }}
 }

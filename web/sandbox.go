@@ -22,7 +22,8 @@ type playground struct {
 }
 
 func (s *playground) rows() []row {
-	teachers := onlyIf(s.demo != nil && s.demo.Teacher != nil, admins) // at this machine
+	teachers := onlyIf(s.demo != nil && s.demo.Teacher != nil, admins)
+	teachers.name += " at this machine"
 	const oneCrowd = "one crowd at a time; the limit where other machines reach the sandbox, after the session"
 	return []row{
 		route(POST, "/api/sandbox/login", onlyIf(s.demo != nil, everyone),
@@ -39,10 +40,13 @@ func (s *playground) rows() []row {
 // forBots are everyone at this machine, and administrators alone where others reach the shop: bots may take the units
 // that a class waits for.
 func (s *playground) forBots() audience[adminHandler] {
+	const name = "anyone, in a sandbox; admin, where other machines reach it"
 	if s.demo == nil || !s.demo.Local {
-		return onlyIf(s.demo != nil, admins)
+		by := onlyIf(s.demo != nil, admins)
+		by.name = name
+		return by
 	}
-	return audience[adminHandler]{"anyone", func(_ *desk, _ ruleBuckets, h adminHandler) openHandler {
+	return audience[adminHandler]{name, func(_ *desk, _ ruleBuckets, h adminHandler) openHandler {
 		return func(w http.ResponseWriter, r *http.Request) error { return h(w, r, admin.By{}) }
 	}}
 }

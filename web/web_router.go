@@ -51,6 +51,8 @@ func (s *Server) router() chi.Router {
 	rows := s.rows()
 	for _, row := range rows {
 		switch api := strings.HasPrefix(row.path, "/api/"); {
+		case !api && row.within != ownTime:
+			panic(row.path + " has a time limit, which rows below /api alone keep")
 		case !api:
 			s.add(r, row, row.path)
 		case row.within == ownTime:
@@ -67,6 +69,7 @@ func (s *Server) router() chi.Router {
 			}
 		}
 	})
+	s.desk.limits.sealed = true
 	return r
 }
 
