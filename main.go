@@ -70,6 +70,9 @@ type settings struct {
 	Bans    user.BanConfig `embed:"" group:"The shop:"`
 }
 
+// outside returns the payment providers outside the shop, each with its settings.
+func (s settings) outside() []web.Outside { return []web.Outside{payment.New(s.Payment)} }
+
 type commands struct {
 	Backend   backend.Config `embed:"" group:"Stores:"`
 	LogLevel  logLevel       `name:"log-level" env:"MIAOSHA_LOG_LEVEL" default:"info" help:"debug, info, warn or error."`
@@ -353,7 +356,7 @@ func (s *shop) listen() (err error) {
 	if s.listeners, err = s.Serve.Listen.Open(s.Backend.Sandboxed()); err != nil {
 		return err
 	}
-	if err = s.Serve.Listen.CheckPayments(s.Serve.Web, s.Backend.Sandboxed()); err != nil {
+	if err = s.Serve.Listen.CheckPayments(s.Serve.Web, s.Serve.outside(), s.Backend.Sandboxed()); err != nil {
 		s.listeners.Close()
 	}
 	return err
@@ -501,7 +504,7 @@ func (s *shop) openPages(ctx context.Context) (err error) {
 	s.pages, err = web.New(s.Serve.Web, web.Deps{Users: s.users, Sessions: s.sessions, Cache: s.catalogue,
 		Orders: s.orders, Rush: s.engine, Sums: s.sums, Bans: s.bans, Counts: s.counts, Live: s.figures, Admin: s.staff,
 		Tickets: admin.NewTickets(s.stores.Staff, s.stores.Redis), Source: source,
-		Provider: payment.New(s.Serve.Payment), Lab: s.lab, Log: s.log, Secret: s.stores.Secret,
+		Outside: s.Serve.outside(), Lab: s.lab, Log: s.log, Secret: s.stores.Secret,
 		Sandbox: s.Backend.Sandboxed(), Demo: s.demo, PostgresAhead: s.clocks.PostgresAhead}, s.listeners.URL())
 	if err != nil {
 		return err

@@ -40,6 +40,10 @@ func (p testProvider) Create(context.Context, order.Payment) (string, error) { r
 func (p testProvider) Query(context.Context, order.Payment) (order.Found, error) {
 	return order.Found{Status: order.FoundUnknown}, nil
 }
+func (p testProvider) Verify(map[string][]string, []byte, ...time.Time) error {
+	return order.ErrSignature
+}
+func (p testProvider) Read(body []byte) ([]byte, error) { return body, nil }
 func (p testProvider) Refund(ctx context.Context, pay order.Payment, _ uuid.UUID) error {
 	return p(ctx, pay)
 }

@@ -34,7 +34,21 @@ type Provider interface {
 	// once the money is on its way back. A refusal means that none of the calls for p has returned money, and that none
 	// will before the next one.
 	Refund(ctx context.Context, p Payment, captured uuid.UUID) error
+
+	// Verify returns nil if the provider has signed a message that came to the shop's address for notices, under a
+	// key that no other provider has. ErrSignature if it has not, and ErrTime if its time is too far from all the
+	// clocks: one that is right is enough. The header's names are in the canonical form of net/http.
+	Verify(header map[string][]string, body []byte, clocks ...time.Time) error
+	// Read returns a verified notice in the shop's own form, payment.Notice as JSON, which the shop then checks field
+	// by field. An error means that the message is no notice.
+	Read(body []byte) ([]byte, error)
 }
+
+// The refusals of Provider.Verify.
+var (
+	ErrSignature = errors.New("wrong signature")
+	ErrTime      = errors.New("its timestamp is too far from now") // though the key has signed it
+)
 
 // Names that no provider outside the shop has: of the play-money cashier, and of payments that the staff confirmed by
 // hand.

@@ -18,13 +18,14 @@ import (
 
 // books is a provider whose answers a test writes.
 type books struct {
-	name     string
-	create   error
-	mu       sync.Mutex
-	found    map[uuid.UUID]order.Found // without an entry: the error of an outage
-	refunded map[uuid.UUID]int         // calls
-	refuse   bool
-	refund   func(p order.Payment, captured uuid.UUID) error // in place of the above
+	order.Provider // of which the store calls what is below
+	name           string
+	create         error
+	mu             sync.Mutex
+	found          map[uuid.UUID]order.Found // without an entry: the error of an outage
+	refunded       map[uuid.UUID]int         // calls
+	refuse         bool
+	refund         func(p order.Payment, captured uuid.UUID) error // in place of the above
 }
 
 func (b *books) Name() string { return b.name }

@@ -190,7 +190,7 @@ func openCostShop(t *testing.T, w *world, n int) *costShop {
 		t.Fatal(err)
 	}
 	c.addr = listen.Addr().String()
-	cfg := Config{Rate: "off", IPRate: "off", TimeZone: "UTC", Cashier: "sandbox", NotifySecret: "notify-notify-notify-notify-notify", TrustedProxies: []string{"127.0.0.0/8", "10.0.0.0/8"}}
+	cfg := Config{Rate: "off", IPRate: "off", TimeZone: "UTC", Cashier: "sandbox", TrustedProxies: []string{"127.0.0.0/8", "10.0.0.0/8"}}
 	if c.server, err = New(cfg, deps, "http://"+c.addr); err != nil {
 		t.Fatal(err)
 	}

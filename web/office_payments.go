@@ -31,7 +31,7 @@ func (s *paymentsOffice) adminPayments(w http.ResponseWriter, r *http.Request, b
 	if err := q.err(); err != nil {
 		return err
 	}
-	payments, next, err := s.admin.StuckPayments(r.Context(), by, f, s.payments.asked())
+	payments, next, err := s.admin.StuckPayments(r.Context(), by, f, s.payments.asked)
 	if err != nil {
 		return err
 	}
@@ -50,7 +50,7 @@ func (s *paymentsOffice) retryPayment(w http.ResponseWriter, r *http.Request, by
 	if err != nil {
 		return err
 	}
-	if err := s.admin.AskAgain(r.Context(), by, id, s.payments.asked()); err != nil {
+	if err := s.admin.AskAgain(r.Context(), by, id, s.payments.asked); err != nil {
 		return err
 	}
 	return ok(w, 200, nil)
@@ -68,7 +68,7 @@ func (s *paymentsOffice) returnPayment(w http.ResponseWriter, r *http.Request, b
 	if err := readBody(w, r, &in, false); err != nil {
 		return err
 	}
-	if err := s.admin.ReturnByHand(r.Context(), by, id, s.payments.asked(), typed.Line(in.Note)); err != nil {
+	if err := s.admin.ReturnByHand(r.Context(), by, id, s.payments.asked, typed.Line(in.Note)); err != nil {
 		return err
 	}
 	return ok(w, 200, nil)

@@ -33,8 +33,8 @@ func TestAKeyOfTheProviderHasOnePurpose(t *testing.T) {
 	t.Parallel()
 	one, other := strings.Repeat("1", 32), strings.Repeat("2", 32)
 	for name, keys := range map[string]struct{ provider, secret string }{"": {other, "the shop's"}, "--provider-secret": {one, "the shop's"}, "own --secret": {other, one}} {
-		_, err := New(Config{Rate: "off", IPRate: "off", TimeZone: "UTC", Cashier: "off", NotifySecret: one},
-			Deps{Secret: []byte(keys.secret), Provider: payment.New(payment.Config{Name: "provider", URL: "https://pay.example", Secret: keys.provider})}, "")
+		_, err := New(Config{Rate: "off", IPRate: "off", TimeZone: "UTC", Cashier: "off"},
+			Deps{Secret: []byte(keys.secret), Outside: []Outside{payment.New(payment.Config{Name: "provider", URL: "https://pay.example", Secret: keys.provider, NotifySecret: one})}}, "")
 		if (err == nil) != (name == "") || err != nil && !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -48,10 +48,10 @@ func TestANoticeHasTheKeyOfTheCashier(t *testing.T) {
 	for _, p := range purpose.All {
 		r := httptest.NewRequest("POST", "/api/payments/notify", bytes.NewReader(body))
 		payment.SignRequest(r, p.Key(secret), now, body)
-		if err := payment.Verify(r, purpose.CashierNotice.Key(secret), body, now); (err == nil) != (p == purpose.CashierNotice) {
+		if err := payment.Verify(r.Header, purpose.CashierNotice.Key(secret), body, now); (err == nil) != (p == purpose.CashierNotice) {
 			t.Errorf("a notice with the key of %s: %v", p.Name, err)
 		}
-		if err := payment.Verify(r, p.Key(secret), body, now.Add(purpose.CashierNotice.Life+time.Second)); err == nil {
+		if err := payment.Verify(r.Header, p.Key(secret), body, now.Add(purpose.CashierNotice.Life+time.Second)); err == nil {
 			t.Error("a notice is good after its life")
 		}
 	}

@@ -57,6 +57,14 @@ func (c *cashier) Refund(_ context.Context, p order.Payment, _ uuid.UUID) error 
 	return nil
 }
 
+// Verify is that of an outside provider, with the key that the shop makes for its cashier.
+func (c *cashier) Verify(header map[string][]string, body []byte, clocks ...time.Time) error {
+	return payment.Verify(header, c.key, body, clocks...)
+}
+
+// Read returns a notice as it is.
+func (c *cashier) Read(body []byte) ([]byte, error) { return body, nil }
+
 // confirm captures the payment and returns the data of the shop's answer. The reference is the
 // payment's id, so a second confirm is the same capture. A payment that was declined or closed, or whose order's
 // time to pay is over, is order.ErrWrongStatus: the cashier then takes nothing, so that nothing has to

@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -23,10 +24,10 @@ type payments struct {
 	desk      *desk
 	now       func() time.Time // the shop's clock
 	orders    *order.Store
-	outside   *payment.Remote  // nil: none
-	cashier   *cashier         // nil: the shop takes no play money
-	providers []order.Provider // that of new payments first
-	keys      []noticeKey
+	sandbox   bool
+	cashier   *cashier               // nil: the shop takes no play money
+	providers []order.Provider       // that of new payments first
+	asked     []string               // the names of those that the shop can ask
 	notices   *prometheus.CounterVec // by result
 	forged    refusedNotices         // without a right signature
 	untimely  refusedNotices         // with one, for another time
@@ -41,7 +42,8 @@ type refusedNotices struct {
 const noticesLogged = 20
 
 func newPayments(desk *desk, cfg Config, d Deps, self string) (*payments, error) {
-	s := &payments{desk: desk, now: d.Rush.Now, orders: d.Orders, outside: d.Provider, notices: newNoticeCounter()}
+	s := &payments{desk: desk, now: d.Rush.Now, orders: d.Orders, sandbox: d.Sandbox, asked: []string{},
+		notices: newNoticeCounter()}
 	s.forged.log = rate.Sometimes{First: noticesLogged, Interval: time.Second}
 	s.untimely.log = rate.Sometimes{First: noticesLogged, Interval: time.Second}
 	return s, s.setProviders(cfg, d, self)
@@ -54,76 +56,55 @@ func (s *payments) rows() []row {
 		answerLimit, s.paymentNotice)}
 }
 
-// noticeKey signs the notices of a provider.
-type noticeKey struct {
-	provider string
-	key      []byte
-}
-
-// setProviders sets the payment providers, that of new payments first, and the keys of their notices. Each has
-// a key of its own, so that the cashier captures and refunds nothing in an outside provider's name. Only in the
-// sandbox, where all money is play money, --notify-secret is another key of the cashier.
+// setProviders sets the payment providers, that of new payments first. Each has a name and keys of its own, so that
+// the cashier captures and refunds nothing in an outside provider's name.
 func (s *payments) setProviders(cfg Config, d Deps, self string) error {
-	asked := d.Provider != nil && d.Provider.CanBeAsked()
-	if asked && cfg.NotifySecret == "" {
-		return errors.New(
-			"--notify-secret (MIAOSHA_NOTIFY_SECRET): with --provider-url the provider's notices need its key")
+	names, asked, notified := []string{order.Cashier, order.Hand}, false, false
+	for _, p := range d.Outside {
+		if slices.Contains(names, p.Name()) {
+			return fmt.Errorf("two payment providers have the name %s", p.Name())
+		}
+		if err := p.CheckKeys(d.Secret); err != nil {
+			return err
+		}
+		names, asked, notified = append(names, p.Name()), asked || p.CanBeAsked(), notified || p.Notifies()
 	}
-	if d.Provider != nil && d.Provider.SignsWith(cfg.NotifySecret) {
-		return errors.New(
-			"--notify-secret (MIAOSHA_NOTIFY_SECRET): it is the key of --provider-secret; with one key a request of the shop could come back as a notice")
+	if cfg.Cashier == "sandbox" || cfg.Cashier == "auto" && !asked && (d.Sandbox || !notified) {
+		s.cashier = newCashier(self, purpose.CashierNotice.Key(d.Secret), d.Rush.Now, s.desk.log)
+		s.providers, s.asked = append(s.providers, s.cashier), append(s.asked, order.Cashier)
 	}
-	if cfg.NotifySecret != "" && cfg.NotifySecret == string(d.Secret) {
-		return errors.New(
-			"--notify-secret (MIAOSHA_NOTIFY_SECRET): it is the shop's own --secret, with which the provider could sign whatever the shop signs")
-	}
-	secret := []byte(cfg.NotifySecret)
-	if cfg.Cashier == "sandbox" || cfg.Cashier == "auto" && !asked && (d.Sandbox || cfg.NotifySecret == "") {
-		key := purpose.CashierNotice.Key(d.Secret)
-		s.cashier = newCashier(self, key, d.Rush.Now, s.desk.log)
-		s.providers = append(s.providers, s.cashier)
-		s.keys = append(s.keys, noticeKey{order.Cashier, key})
-	}
-	if d.Provider == nil {
-		return nil
-	}
-	s.providers = append(s.providers, d.Provider)
-	switch {
-	case cfg.NotifySecret == "":
-	case d.Sandbox && !asked:
-		s.keys = append(s.keys, noticeKey{order.Cashier, secret})
-	default:
-		s.keys = append(s.keys, noticeKey{d.Provider.Name(), secret})
+	for _, p := range d.Outside {
+		s.providers = append(s.providers, p)
+		if p.CanBeAsked() {
+			s.asked = append(s.asked, p.Name())
+		}
 	}
 	return nil
 }
 
-// asked returns the names of the providers that the shop can ask: the cashier, and the one that has an address.
-func (s *payments) asked() []string {
-	asked := []string{}
-	if s.cashier != nil {
-		asked = append(asked, order.Cashier)
-	}
-	if s.outside != nil && s.outside.CanBeAsked() {
-		asked = append(asked, s.outside.Name())
-	}
-	return asked
-}
-
-// verifyNotice returns the provider that has signed a notice. errForbidden, with the reason: payment.ErrTime if one
+// verifyNotice returns the provider that has signed a notice. errForbidden, with the reason: order.ErrTime if one
 // has signed it for another time.
-func (s *payments) verifyNotice(r *http.Request, raw []byte) (provider string, err error) {
-	reason := payment.ErrSignature
-	for _, k := range s.keys {
-		err := payment.Verify(r, k.key, raw, s.now(), time.Now())
+func (s *payments) verifyNotice(r *http.Request, raw []byte) (order.Provider, error) {
+	reason := order.ErrSignature
+	for _, p := range s.providers {
+		err := p.Verify(r.Header, raw, s.now(), time.Now())
 		if err == nil {
-			return k.provider, nil
+			return p, nil
 		}
-		if errors.Is(err, payment.ErrTime) {
+		if errors.Is(err, order.ErrTime) {
 			reason = err
 		}
 	}
-	return "", errors.Join(errForbidden, reason)
+	return nil, errors.Join(errForbidden, reason)
+}
+
+// recordedAs returns the name under which what a provider reports is recorded. Only in the sandbox, where all money is
+// play money, one that the shop cannot ask reports payments at the cashier.
+func (s *payments) recordedAs(p order.Provider) string {
+	if s.sandbox && !slices.Contains(s.asked, p.Name()) {
+		return order.Cashier
+	}
+	return p.Name()
 }
 
 // paymentNotice takes a payment provider's notice. Each refused one is logged, if it is signed for now. Others
@@ -132,13 +113,13 @@ func (s *payments) verifyNotice(r *http.Request, raw []byte) (provider string, e
 // provider whose clock is wrong.
 func (s *payments) paymentNotice(w http.ResponseWriter, r *http.Request) error {
 	raw, err := rawBody(w, r, maxBody)
-	var provider string
+	var provider order.Provider
 	if err == nil {
 		provider, err = s.verifyNotice(r, raw)
 	}
 	if err != nil {
 		refused, result := &s.forged, noticeForged
-		if errors.Is(err, payment.ErrTime) {
+		if errors.Is(err, order.ErrTime) {
 			refused, result = &s.untimely, noticeUntimely
 		}
 		s.notices.WithLabelValues(result).Inc()
@@ -157,8 +138,8 @@ func (s *payments) paymentNotice(w http.ResponseWriter, r *http.Request) error {
 			result = noticeFailed
 		}
 		s.notices.WithLabelValues(result).Inc()
-		s.desk.log.Warn("a payment notice is refused", "from", s.desk.clientIP(r), "provider", provider, "order",
-			in.OrderID, "amount", in.Amount, "ref", in.Ref, "err", err)
+		s.desk.log.Warn("a payment notice is refused", "from", s.desk.clientIP(r), "provider",
+			s.recordedAs(provider), "order", in.OrderID, "amount", in.Amount, "ref", in.Ref, "err", err)
 		return err
 	}
 	s.notices.WithLabelValues(status).Inc()
@@ -168,12 +149,16 @@ func (s *payments) paymentNotice(w http.ResponseWriter, r *http.Request) error {
 	}{status})
 }
 
-// takeNotice reads a verified notice into in, for the log too, and records it. It returns the payment's status. A
-// provider that adds a field to its notices goes on being understood.
+// takeNotice reads a notice of p, which is verified, into in, for the log too, and records it. It returns the payment's
+// status. A provider that adds a field to its notices goes on being understood.
 func (s *payments) takeNotice(
-	ctx context.Context, provider string, raw []byte, in *payment.Notice,
+	ctx context.Context, p order.Provider, raw []byte, in *payment.Notice,
 ) (status string, err error) {
-	if err := decodeKnown(raw, in, "payment_id", "order_id", "amount", "provider_ref", "declined",
+	body, err := p.Read(raw)
+	if err != nil {
+		return "", errors.Join(errBadRequest, err)
+	}
+	if err := decodeKnown(body, in, "payment_id", "order_id", "amount", "provider_ref", "declined",
 		"status"); err != nil {
 		return "", err
 	}
@@ -181,7 +166,7 @@ func (s *payments) takeNotice(
 	if err != nil {
 		return "", err
 	}
-	c.Provider = provider
+	c.Provider = s.recordedAs(p)
 	if in.Declined != "" {
 		return s.orders.DeclineNoticed(ctx, c, in.Declined)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"miaosha/order"
 	"miaosha/seckill/payment"
 
 	"miaosha/seckill/sandbox/sandboxtest"
@@ -44,10 +45,10 @@ func FuzzNotice(f *testing.F) {
 		if signed {
 			signature = sign(timestamp, body)
 		}
-		err := payment.Verify(&http.Request{Header: http.Header{"X-Timestamp": {timestamp}, "X-Signature": {signature}}}, key, body, now)
+		err := payment.Verify(http.Header{"X-Timestamp": {timestamp}, "X-Signature": {signature}}, key, body, now)
 		at, bad := strconv.ParseInt(timestamp, 10, 64)
 		good := signature == sign(timestamp, body) && bad == nil && at >= now.Unix()-300 && at <= now.Unix()+300
-		if good != (err == nil) || err != nil && !errors.Is(err, payment.ErrSignature) && !errors.Is(err, payment.ErrTime) {
+		if good != (err == nil) || err != nil && !errors.Is(err, order.ErrSignature) && !errors.Is(err, order.ErrTime) {
 			t.Errorf("%q %q %q: %v, want good: %t", timestamp, signature, body, err, good)
 		}
 		// The shop decodes only signed notices, but no body may do harm.

@@ -19,7 +19,6 @@ import (
 	"miaosha/seckill/admin"
 	"miaosha/seckill/captcha"
 	"miaosha/seckill/live"
-	"miaosha/seckill/payment"
 	"miaosha/user"
 )
 
@@ -29,7 +28,6 @@ type Config struct {
 	IPRate         string   `name:"ip-rate" env:"MIAOSHA_IP_RATE" default:"200" help:"The same per address, which a whole class may share, with the same burst; off for none, also of TLS handshakes."`
 	TrustedProxies []string `name:"trusted-proxies" env:"MIAOSHA_TRUSTED_PROXIES" help:"Networks whose X-Forwarded-For counts, such as 10.0.0.0/8; attached for those that this machine is attached to, as in a container that only proxies reach."`
 	TimeZone       string   `name:"time-zone" env:"MIAOSHA_TIME_ZONE" default:"Local" help:"Zone of the time menu, such as Asia/Shanghai."`
-	NotifySecret   string   `name:"notify-secret" env:"MIAOSHA_NOTIFY_SECRET" help:"Key with which the payment provider signs its notices: at least 32 bytes."`
 	ShopName       string   `name:"shop-name" env:"MIAOSHA_SHOP_NAME" placeholder:"NAME" help:"The seller's name, at the top of every page and on every order: at most 40 characters."`
 	AssetURL       string   `name:"asset-url" env:"MIAOSHA_ASSET_URL" placeholder:"URL" help:"Where browsers load scripts, styles and pictures from: a CDN that asks the shop for /static/, such as https://cdn.example. The shop itself if not given."`
 	Cashier        string   `name:"cashier" env:"MIAOSHA_CASHIER" enum:"auto,sandbox,off" default:"auto" help:"The play-money cashier: auto leaves it out if the shop has --provider-url, or --notify-secret and a database of its own. Beside a provider it takes the new payments."`
@@ -54,11 +52,6 @@ func (c *Config) Validate() (err error) {
 		if _, err := netip.ParsePrefix(p); err != nil {
 			return fmt.Errorf("--trusted-proxies: %q is not a network such as 10.0.0.0/8", p)
 		}
-	}
-	if n := len(c.NotifySecret); n > 0 && n < payment.KeyBytes {
-		return fmt.Errorf(
-			"--notify-secret (MIAOSHA_NOTIFY_SECRET): %d bytes are too short, at least %d: whoever guesses it pays without money",
-			n, payment.KeyBytes)
 	}
 	if utf8.RuneCountInString(c.ShopName) > 40 || strings.ContainsFunc(c.ShopName,
 		func(r rune) bool { return !unicode.IsPrint(r) }) {
@@ -134,8 +127,8 @@ type Deps struct {
 	Live     *live.Monitor // for the live view
 	Admin    *admin.Store
 	Tickets  *admin.Tickets
-	Source   fs.FS           // of the code that a ticket's timeline shows; nil: none
-	Provider *payment.Remote // the payment provider outside the shop; nil: none
+	Source   fs.FS     // of the code that a ticket's timeline shows; nil: none
+	Outside  []Outside // the payment providers outside the shop
 	Lab      *Lab
 	Log      *slog.Logger
 	Secret   []byte
@@ -143,6 +136,14 @@ type Deps struct {
 	Demo     *Demo // of a sandbox; nil: none
 
 	PostgresAhead func() time.Duration // of this process's clock; nil: not at all
+}
+
+// Outside is a payment provider outside the shop, with what its settings say.
+type Outside interface {
+	order.Provider
+	CanBeAsked() bool            // the shop has its address; without one the staff returns its money by hand
+	Notifies() bool              // the shop has the key of its notices
+	CheckKeys(shop []byte) error // if a key is missing, or is that of another purpose; shop is the shop's own
 }
 
 // Demo is what a sandbox has beside the shop, for a person who is alone with it. No other shop has it.

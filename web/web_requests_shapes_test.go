@@ -13,6 +13,7 @@ import (
 	"unicode"
 
 	"miaosha/seckill/payment"
+	"miaosha/seckill/purpose"
 )
 
 // generator makes one request from its seed and number, and from what earlier answers have told.
@@ -516,8 +517,8 @@ func (r *request) bytes(g *generator) []byte {
 		fmt.Fprintf(&b, "Cookie: %s\r\n", strings.Join(cookies, "; "))
 	}
 	if r.form != nil && r.form.raw { // before the other headers: the first of two counts
-		at, keys := strconv.FormatInt(g.world.s.Rush.Now().Unix(), 10), g.world.s.handlers.payments.keys
-		fmt.Fprintf(&b, "X-Timestamp: %s\r\nX-Signature: %s\r\n", at, payment.Sign(keys[g.IntN(len(keys))].key, at, r.body))
+		at, keys := strconv.FormatInt(g.world.s.Rush.Now().Unix(), 10), [][]byte{purpose.CashierNotice.Key(g.world.s.Secret), []byte(fuzzNotifySecret)}
+		fmt.Fprintf(&b, "X-Timestamp: %s\r\nX-Signature: %s\r\n", at, payment.Sign(keys[g.IntN(len(keys))], at, r.body))
 	}
 	for _, h := range r.headers {
 		fmt.Fprintf(&b, "%s: %s\r\n", h[0], h[1])

@@ -79,11 +79,12 @@ func knownAnswers() map[string]bool {
 }
 
 const (
-	fuzzWorkers  = 16
-	fuzzBuyers   = 12 // of each worker
-	fuzzPrice    = 990
-	fuzzPassword = "a password of a test"
-	heapGrowth   = 32 << 20
+	fuzzWorkers      = 16
+	fuzzBuyers       = 12 // of each worker
+	fuzzPrice        = 990
+	fuzzPassword     = "a password of a test"
+	fuzzNotifySecret = "notify-notify-notify-notify-notify"
+	heapGrowth       = 32 << 20
 
 	moreGoroutines = 30 // than before
 )
@@ -211,9 +212,9 @@ func openWorldOn(t *testing.T, seed uint64, db *pgxpool.Pool) *world {
 	}
 	tcp, err := net.Listen("tcp", "127.0.0.1:0") // for the cashier, which is a client of the shop
 	must(err)
-	cfg := Config{Rate: "10", IPRate: "400", TimeZone: "UTC", Cashier: "sandbox", NotifySecret: "notify-notify-notify-notify-notify", TrustedProxies: []string{"10.0.0.0/8"}}
+	cfg := Config{Rate: "10", IPRate: "400", TimeZone: "UTC", Cashier: "sandbox", TrustedProxies: []string{"10.0.0.0/8"}}
 	figures := live.New(live.Deps{DB: w.db, Redis: w.rdb, Engine: rush, Trace: steps, Counts: live.NewCounts(), Log: log})
-	w.s, err = New(cfg, Deps{Live: figures, Users: w.users, Sessions: w.sessions, Cache: cache, Orders: orders, Rush: rush, Sums: captcha.New(captcha.Config{Kind: "math", Answers: true}, cache, steps, rush.Shared()), Admin: admin.New(w.db, order.Config{PayWithin: time.Minute}, rush.UnitsReturned), Tickets: admin.NewTickets(w.db, w.rdb), Provider: payment.New(payment.Config{Name: "provider"}), Lab: jobs, Log: log, Secret: secret}, "http://"+tcp.Addr().String())
+	w.s, err = New(cfg, Deps{Live: figures, Users: w.users, Sessions: w.sessions, Cache: cache, Orders: orders, Rush: rush, Sums: captcha.New(captcha.Config{Kind: "math", Answers: true}, cache, steps, rush.Shared()), Admin: admin.New(w.db, order.Config{PayWithin: time.Minute}, rush.UnitsReturned), Tickets: admin.NewTickets(w.db, w.rdb), Outside: []Outside{payment.New(payment.Config{Name: "provider", NotifySecret: fuzzNotifySecret})}, Lab: jobs, Log: log, Secret: secret}, "http://"+tcp.Addr().String())
 	must(err)
 	w.makeSales(sales)
 	w.pages = slices.Sorted(maps.Keys(w.s.desk.assets.files))

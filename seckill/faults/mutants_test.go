@@ -151,7 +151,7 @@ var mutants = []mutant{
 	{name: "a payment of another order", scenario: notices, breaks: []string{"I7"},
 		edits: []edit{{"order/pay.go", "case paidOrder != c.OrderID:", "case false:"}}},
 	{name: "a notice without a signature", scenario: notices, breaks: []string{"I7"},
-		edits: []edit{{"seckill/payment/notice.go", `if !hmac.Equal([]byte(Sign(key, timestamp, body)), []byte(r.Header.Get("X-Signature"))) {`, "if false {"}}},
+		edits: []edit{{"seckill/payment/notice.go", `if !hmac.Equal([]byte(Sign(key, timestamp, body)), []byte(h.Get("X-Signature"))) {`, "if false {"}}},
 	{name: "no refunds", scenario: notices, breaks: []string{"I6"},
 		edits: []edit{{"order/expire.go", "return s.DrainRefunds(ctx, p)", "return 0, nil"}}},
 	{name: "an action without its line in the log", scenario: "two administrators in the rush", breaks: []string{"log"},

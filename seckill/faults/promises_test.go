@@ -80,7 +80,7 @@ var promises = []promise{
 	{"login flood", "./user", "TestOneNetworkDoesNotFillTheQueue", []edit{{"user/door.go", "if p.taken >= p.room || p.by[of] >= p.share {", "if p.taken >= p.room {"}}},
 	{"operations", "./seckill/operator", "TestSettingsAreMasked", []edit{{"seckill/operator/config.go", "case isSecret(flag.Name):", "case false:"}}},
 	{"payment", "./web", "TestNoticesAreTheProvidersAlone", []edit{{"seckill/payment/notice.go",
-		`if !hmac.Equal([]byte(Sign(key, timestamp, body)), []byte(r.Header.Get("X-Signature"))) {`, "if false {"}}},
+		`if !hmac.Equal([]byte(Sign(key, timestamp, body)), []byte(h.Get("X-Signature"))) {`, "if false {"}}},
 	{"secrets", "./web", "TestNoSecretIsPrinted", []edit{{"user/login.go", `"log-in refused", "phone", masked(phone)`, `"log-in refused", "phone", phone`}}},
 	{"least privilege", "./seckill/operator", "TestLeastPrivilege", []edit{{"order/expire.go",
 		"update orders set status = 'cancelled'\n\t\twhere  id = $1 and user_id = $2", "update orders set status = 'cancelled', price = price\n\t\twhere  id = $1 and user_id = $2"}}},

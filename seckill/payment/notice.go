@@ -4,13 +4,13 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
 	"time"
 
+	"miaosha/order"
 	"miaosha/seckill/purpose"
 )
 
@@ -32,12 +32,6 @@ const MaxRef = 128
 // message again.
 var noticeLife = purpose.CashierNotice.Life
 
-// The refusals of Verify.
-var (
-	ErrSignature = errors.New("wrong signature")
-	ErrTime      = errors.New("its timestamp is too far from now") // though the key has signed it
-)
-
 // Sign returns hex(HMAC-SHA-256(key, timestamp + "." + body)). The timestamp is in seconds since 1970.
 func Sign(key []byte, timestamp string, body []byte) string {
 	mac := hmac.New(sha256.New, key)
@@ -54,19 +48,19 @@ func SignRequest(req *http.Request, key []byte, now time.Time, body []byte) {
 	req.Header.Set("X-Signature", Sign(key, timestamp, body))
 }
 
-// Verify returns ErrSignature if key has not signed the request, and ErrTime if its timestamp is more than five
-// minutes from all the clocks. One clock that is right is enough: payments must work while Redis's clock, or this
+// Verify returns order.ErrSignature if key has not signed the request, and order.ErrTime if its timestamp is more than
+// five minutes from all the clocks. One clock that is right is enough: payments must work while Redis's clock, or this
 // machine's, is wrong.
-func Verify(r *http.Request, key, body []byte, clocks ...time.Time) error {
-	timestamp := r.Header.Get("X-Timestamp")
-	if !hmac.Equal([]byte(Sign(key, timestamp, body)), []byte(r.Header.Get("X-Signature"))) {
-		return ErrSignature
+func Verify(h http.Header, key, body []byte, clocks ...time.Time) error {
+	timestamp := h.Get("X-Timestamp")
+	if !hmac.Equal([]byte(Sign(key, timestamp, body)), []byte(h.Get("X-Signature"))) {
+		return order.ErrSignature
 	}
 	at, err := strconv.ParseInt(timestamp, 10, 64)
 	if err != nil || !slices.ContainsFunc(clocks, func(now time.Time) bool {
 		return now.Sub(time.Unix(at, 0)).Abs() <= noticeLife
 	}) {
-		return fmt.Errorf("%w: %q", ErrTime, timestamp)
+		return fmt.Errorf("%w: %q", order.ErrTime, timestamp)
 	}
 	return nil
 }

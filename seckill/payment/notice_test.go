@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"miaosha/order"
 	"miaosha/seckill/payment"
 )
 
@@ -19,16 +20,16 @@ func TestVerifyHasAWindowOfFiveMinutes(t *testing.T) {
 	}
 	payment.SignRequest(r, key, at, body)
 	for ahead, want := range map[time.Duration]error{
-		0: nil, 300 * time.Second: nil, -300 * time.Second: nil, 301 * time.Second: payment.ErrTime, -301 * time.Second: payment.ErrTime,
+		0: nil, 300 * time.Second: nil, -300 * time.Second: nil, 301 * time.Second: order.ErrTime, -301 * time.Second: order.ErrTime,
 	} {
-		if err := payment.Verify(r, key, body, at.Add(ahead)); !errors.Is(err, want) {
+		if err := payment.Verify(r.Header, key, body, at.Add(ahead)); !errors.Is(err, want) {
 			t.Errorf("a clock that is %v ahead: %v, want %v", ahead, err, want)
 		}
-		if err := payment.Verify(r, key, body, at.Add(ahead), at); err != nil {
+		if err := payment.Verify(r.Header, key, body, at.Add(ahead), at); err != nil {
 			t.Errorf("a clock that is %v ahead, and a right one: %v", ahead, err)
 		}
 	}
-	if err := payment.Verify(r, key, body); !errors.Is(err, payment.ErrTime) {
+	if err := payment.Verify(r.Header, key, body); !errors.Is(err, order.ErrTime) {
 		t.Errorf("without a clock: %v, want ErrTime", err)
 	}
 }

@@ -24,14 +24,15 @@ import (
 
 // Config has the settings of the provider.
 type Config struct {
-	Name    string        `name:"provider-name" env:"MIAOSHA_PROVIDER_NAME" default:"provider" help:"Name under which the provider's payments are stored. It alone refunds them, so another provider needs another name."`
-	URL     string        `name:"provider-url" env:"MIAOSHA_PROVIDER_URL" placeholder:"URL" help:"Where the shop creates, queries and refunds payments: https, or http on this machine. Without it the provider's money is returned by hand."`
-	Secret  string        `name:"provider-secret" env:"MIAOSHA_PROVIDER_SECRET" help:"Key with which the shop signs its requests to the provider: at least 32 bytes."`
-	Timeout time.Duration `name:"provider-timeout" env:"MIAOSHA_PROVIDER_TIMEOUT" default:"2s" help:"How long the provider has for an answer: 100ms to 2.5s."`
+	Name         string        `name:"provider-name" env:"MIAOSHA_PROVIDER_NAME" default:"provider" help:"Name under which the provider's payments are stored. It alone refunds them, so another provider needs another name."`
+	URL          string        `name:"provider-url" env:"MIAOSHA_PROVIDER_URL" placeholder:"URL" help:"Where the shop creates, queries and refunds payments: https, or http on this machine. Without it the provider's money is returned by hand."`
+	Secret       string        `name:"provider-secret" env:"MIAOSHA_PROVIDER_SECRET" help:"Key with which the shop signs its requests to the provider: at least 32 bytes."`
+	NotifySecret string        `name:"notify-secret" env:"MIAOSHA_NOTIFY_SECRET" help:"Key with which the payment provider signs its notices: at least 32 bytes."`
+	Timeout      time.Duration `name:"provider-timeout" env:"MIAOSHA_PROVIDER_TIMEOUT" default:"2s" help:"How long the provider has for an answer: 100ms to 2.5s."`
 }
 
-// KeyBytes is how long a key is at least: that of the shop's requests, and that of the provider's notices.
-const KeyBytes = 32
+// keyBytes is how long a key is at least: that of the shop's requests, and that of the provider's notices.
+const keyBytes = 32
 
 var name = regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}$`)
 
@@ -45,9 +46,14 @@ func (c Config) Validate() error {
 	if c.Timeout < 100*time.Millisecond || c.Timeout > 2500*time.Millisecond {
 		return fmt.Errorf("--provider-timeout (MIAOSHA_PROVIDER_TIMEOUT): %v is not between 100ms and 2.5s", c.Timeout)
 	}
-	if n := len(c.Secret); n > 0 && n < KeyBytes {
+	if n := len(c.NotifySecret); n > 0 && n < keyBytes {
+		return fmt.Errorf(
+			"--notify-secret (MIAOSHA_NOTIFY_SECRET): %d bytes are too short, at least %d: whoever guesses it pays without money",
+			n, keyBytes)
+	}
+	if n := len(c.Secret); n > 0 && n < keyBytes {
 		return fmt.Errorf("--provider-secret (MIAOSHA_PROVIDER_SECRET): %d bytes are too short, at least %d", n,
-			KeyBytes)
+			keyBytes)
 	}
 	if c.URL == "" {
 		if c.Secret != "" {
@@ -63,7 +69,7 @@ func (c Config) Validate() error {
 	}
 	if c.Secret == "" {
 		return fmt.Errorf(
-			"--provider-secret (MIAOSHA_PROVIDER_SECRET): required with --provider-url, at least %d bytes", KeyBytes)
+			"--provider-secret (MIAOSHA_PROVIDER_SECRET): required with --provider-url, at least %d bytes", keyBytes)
 	}
 	return nil
 }
@@ -78,9 +84,6 @@ type Remote struct {
 }
 
 var _ order.Provider = (*Remote)(nil)
-
-// SignsWith reports whether the shop signs its requests with this key.
-func (r *Remote) SignsWith(key string) bool { return r.cfg.Secret != "" && r.cfg.Secret == key }
 
 // New returns the provider of cfg, which is valid.
 func New(cfg Config) *Remote {
@@ -97,6 +100,38 @@ func (r *Remote) Name() string { return r.cfg.Name }
 
 // CanBeAsked reports whether the shop has the provider's address.
 func (r *Remote) CanBeAsked() bool { return r.cfg.URL != "" }
+
+// Notifies reports whether the shop has the key of the provider's notices.
+func (r *Remote) Notifies() bool { return r.cfg.NotifySecret != "" }
+
+// CheckKeys returns an error if a key is missing, or has two purposes. shop is the shop's own.
+func (r *Remote) CheckKeys(shop []byte) error {
+	switch key := r.cfg.NotifySecret; {
+	case key == "" && r.CanBeAsked():
+		return errors.New(
+			"--notify-secret (MIAOSHA_NOTIFY_SECRET): with --provider-url the provider's notices need its key")
+	case key == "":
+		return nil
+	case key == r.cfg.Secret:
+		return errors.New(
+			"--notify-secret (MIAOSHA_NOTIFY_SECRET): it is the key of --provider-secret; with one key a request of the shop could come back as a notice")
+	case key == string(shop):
+		return errors.New(
+			"--notify-secret (MIAOSHA_NOTIFY_SECRET): it is the shop's own --secret, with which the provider could sign whatever the shop signs")
+	}
+	return nil
+}
+
+// Verify is Verify with the key of the provider's notices. Without that key no notice is the provider's.
+func (r *Remote) Verify(header map[string][]string, body []byte, clocks ...time.Time) error {
+	if !r.Notifies() {
+		return order.ErrSignature
+	}
+	return Verify(header, []byte(r.cfg.NotifySecret), body, clocks...)
+}
+
+// Read returns a notice as it is.
+func (r *Remote) Read(body []byte) ([]byte, error) { return body, nil }
 
 // request is what the shop sends. The payment's id is the idempotency key of create and query, that of the refund of a
 // refund.

@@ -31,6 +31,7 @@ func TestValidate(t *testing.T) {
 		"--provider-timeout (MIAOSHA_PROVIDE": func(c *payment.Config) { c.Timeout = time.Minute },
 		"--provider-url":                      func(c *payment.Config) { c.URL = "http://pay.example" },
 		"--provider-url (MIAOSHA_PROVIDER_UR": func(c *payment.Config) { c.URL = "pay.example" },
+		"--notify-secret":                     func(c *payment.Config) { c.NotifySecret = secret[:31] },
 		"--provider-secret":                   func(c *payment.Config) { c.Secret = "short" },
 		"--provider-secret (MIAOSHA_PROVIDER": func(c *payment.Config) { c.URL = "" },
 		"--provider-secret (MIAOSHA_PROVIDER_SECRET): 31 bytes are too short": func(c *payment.Config) { c.Secret = secret[:31] },
@@ -61,7 +62,7 @@ func TestRemote(t *testing.T) {
 		if err != nil || r.Method != http.MethodPost {
 			t.Errorf("%s %v", r.Method, err)
 		}
-		if err := payment.Verify(r, []byte(secret), body, time.Now()); err != nil {
+		if err := payment.Verify(r.Header, []byte(secret), body, time.Now()); err != nil {
 			t.Errorf("the shop's request: %v", err)
 		}
 		sent = nil
@@ -134,6 +135,17 @@ func TestRemote(t *testing.T) {
 	server.Close()
 	if _, err := query(); err == nil || strings.Contains(err.Error(), "key=1") {
 		t.Errorf("an outage: %v; want an error without the address", err)
+	}
+}
+
+// Without the key of its notices no notice is the provider's, not even one that is signed with an empty key.
+func TestRemoteWithoutAKey(t *testing.T) {
+	now, body := time.Now(), []byte(`{}`)
+	r := httptest.NewRequest("POST", "/api/payments/notify", nil)
+	payment.SignRequest(r, nil, now, body)
+	remote := payment.New(payment.Config{Name: "provider"})
+	if err := remote.Verify(r.Header, body, now); !errors.Is(err, order.ErrSignature) {
+		t.Errorf("signed with an empty key: %v", err)
 	}
 }
 

@@ -74,7 +74,7 @@ func must(err error) {
 func (p *standIn) serveShop(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	must(err)
-	must(payment.Verify(r, []byte(secret), body, time.Now()))
+	must(payment.Verify(r.Header, []byte(secret), body, time.Now()))
 	var q struct {
 		Action    string `json:"action"`
 		PaymentID string `json:"payment_id"`

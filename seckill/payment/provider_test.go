@@ -115,7 +115,7 @@ func newShop(t *testing.T) *shop {
 func (s *shop) serveNotice(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	var n payment.Notice
-	if err = errors.Join(err, payment.Verify(r, []byte(noticeSecret), body, time.Now()), json.Unmarshal(body, &n)); err == nil {
+	if err = errors.Join(err, payment.Verify(r.Header, []byte(noticeSecret), body, time.Now()), json.Unmarshal(body, &n)); err == nil {
 		c := order.Captured{Provider: s.wechat.Name(), OrderID: uuid.MustParse(n.OrderID), PaymentID: uuid.MustParse(n.PaymentID), Amount: n.Amount, Ref: n.Ref}
 		if n.Declined != "" {
 			_, err = s.DeclineNoticed(r.Context(), c, n.Declined)
